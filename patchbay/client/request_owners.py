@@ -94,6 +94,13 @@ class RequestOwners:
         named = tuple(run for run in [*self._runs.values()] if run.caller is not None)
         return Candidates(named, {id: one for id, one in self._abandoned.items() if one.counts})
 
+    def find_at_once(self, candidates: Candidates) -> RequestRun | None:
+        """Return the request that a question is for, while it arrives; None when `find` has to decide."""
+        runs = candidates.runs
+        if not runs or candidates.abandoned or any(run.caller != runs[0].caller for run in runs):
+            return None
+        return runs[-1]
+
     async def find(self, candidates: Candidates) -> RequestRun | None:
         """Return the request that a question is for, None when no caller has one open.
 

@@ -186,6 +186,15 @@ class Connection(ServerLists):
             sending.add_done_callback(core.direct_calls.unsent.discard)
 
     @property
+    def answered_roots(self) -> int:
+        """How many of the server's requests for roots were answered, over the present session."""
+        return self._async_connection.router.questions.answered_roots
+
+    def when_roots_are_answered(self) -> Future[None]:
+        """Return a future that is done when no request of the server for roots waits for its answer."""
+        return self._loop.start(self._async_connection.router.questions.wait_until_roots_are_answered())
+
+    @property
     def end_reason(self) -> Unreachable:
         """Why the connection has ended, where that is known."""
         return self._link.end_reason
@@ -293,6 +302,8 @@ class Connection(ServerLists):
             self._open_requests.discard(run)
             if not run.is_settled:
                 self._abandoned_at = time.monotonic()
+            elif run.has_open_questions:
+                self._loop.call_soon(run.abandon)
             if future is not None:
                 future.cancel()
             if future is not None or not run.is_settled:

@@ -27,8 +27,6 @@ from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
-    METHOD_NOT_FOUND,
-    ErrorData,
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
@@ -47,17 +45,15 @@ from patchbay.client.connection.requests import (
     RequestRun,
     make_notification_item,
 )
+from patchbay.client.connection.server_requests import ServerRequests, TransportWriteStream
 from patchbay.client.errors import McpFailure
-from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY, QuestionTasks
+from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY
 from patchbay.client.rate_limit import make_message_limiter
-from patchbay.client.request_owners import Candidates, RequestOwners
+from patchbay.client.request_owners import RequestOwners
 from patchbay.events import Progress, Question
 from patchbay.jsonrpc import Notification
 
 log = logging.getLogger(__name__)
-
-MAX_OPEN_SERVER_REQUESTS = 64
-"""Requests of a server that wait for an answer at a time; more are dropped."""
 
 CUT_STREAM = "SSE stream "
 """How the official client begins the message of the error that it makes when a stream ends without an answer."""
@@ -89,13 +85,6 @@ class TransportReadStream(Protocol):
     async def aclose(self) -> None: ...
 
 
-class TransportWriteStream(Protocol):
-    """The stream of a transport that messages are written to."""
-
-    async def send(self, item: SessionMessage, /) -> None: ...
-    async def aclose(self) -> None: ...
-
-
 class MessageRouter:
     """The open requests of a connection, and the delivery of the server's own messages.
 
@@ -118,17 +107,14 @@ class MessageRouter:
         self.heard_at = 0.0
         """The `time.monotonic()` of the last message of the server."""
         self._listener = listener
-        self._ask = ask
         self.spawn = spawn
-        self._question_tasks = QuestionTasks(spawn) if declares_tasks else None
-        self._question_scopes: dict[str | int, anyio.CancelScope] = {}
-        self.open_requests = 0
-        """Requests of the server without an answer."""
+        self._declares_tasks = declares_tasks
+        self.questions = ServerRequests(self.owners, ask, spawn, declares_tasks)
 
     def register_sent(self, message: SessionMessage) -> None:
         """Register a request that is being sent."""
         run, body = CURRENT_RUN.get(), message.message
-        if self._question_tasks is not None and isinstance(body, JSONRPCRequest) and body.method == "initialize":
+        if self._declares_tasks and isinstance(body, JSONRPCRequest) and body.method == "initialize":
             # The official session declares nothing about tasks.
             params = body.params or {}
             capabilities = {**params.get("capabilities", {}), "tasks": TASKS_CAPABILITY}
@@ -168,7 +154,10 @@ class MessageRouter:
             await self._route_notification(body.method, body.params or {}, run)
             return False
         if isinstance(body, JSONRPCRequest):
-            await self._accept_request(body, run, out)
+            if self.modern and body.method != "ping":
+                log.debug("dropped the request %s: this revision has no requests from servers", body.method)
+            else:
+                self.questions.accept(body, run, out)
             return False
         id = coerce_request_id(body.id) if body.id is not None else None
         self.owners.note_answer(id)
@@ -210,67 +199,10 @@ class MessageRouter:
             self._listener(method, params)
 
     def _cancel_question(self, id: object) -> None:
-        if isinstance(id, (str, int)):
-            if id in self._question_scopes:
-                self._question_scopes[id].cancel()
-            elif id in self.runs and self.runs[id].method == LISTEN_METHOD:
-                self.spawn(self.runs[id].deliver, Notification("notifications/cancelled", {"requestId": id}))
-
-    async def _accept_request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
-        if self.modern and body.method != "ping":
-            log.debug("dropped the request %s: this revision has no requests from servers", body.method)
-        elif self.open_requests >= MAX_OPEN_SERVER_REQUESTS:
-            log.debug("dropped the request %s: %d requests of the server are open", body.method, self.open_requests)
-        else:
-            self.open_requests += 1
-            self.spawn(self._handle_request, body, run or self.owners.list_candidates(), out)
-
-    async def _handle_request(
-        self, body: JSONRPCRequest, run: RequestRun | Candidates, out: TransportWriteStream
-    ) -> None:
-        try:
-            if body.method == "ping":
-                await _write_reply(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
-            else:
-                await self._answer_question(body, run, out)
-        finally:
-            self.open_requests -= 1
-
-    async def _answer_question(
-        self, body: JSONRPCRequest, run: RequestRun | Candidates, out: TransportWriteStream
-    ) -> None:
-        question = Question(body.method, body.params or {})
-        with anyio.CancelScope() as scope:
-            self._question_scopes[body.id] = scope
-            try:
-                await _write_reply(out, _make_reply(body.id, await self._find_answer_or_task(question, run)))
-            finally:
-                self._question_scopes.pop(body.id, None)
-
-    async def _find_answer_or_task(self, question: Question, found: RequestRun | Candidates) -> Answer:
-        try:
-            run = await self.owners.find(found) if isinstance(found, Candidates) else found
-        except McpFailure as problem:
-            return problem
-        if self._question_tasks is not None and self._question_tasks.handles(question):
-            return await self._question_tasks.answer(question, lambda one: self.find_answer(one, run))
-        return await self.find_answer(question, run)
-
-    async def find_answer(self, question: Question, run: RequestRun | None) -> Answer:
-        """Find the answer to a question: from the caller of the request it belongs to, else from the connection's
-        `ask`.
-        """
-        if run is not None:
-            return await run.ask(question)
-        if self._ask is not None:
-            return await self._ask(question)
-        return McpFailure(METHOD_NOT_FOUND, f"this client cannot tell which request {question.method} belongs to")
-
-
-def _make_reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError:
-    if isinstance(answer, McpFailure):
-        return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
-    return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
+        if not isinstance(id, (str, int)) or self.questions.cancel(id):
+            return
+        if id in self.runs and self.runs[id].method == LISTEN_METHOD:
+            self.spawn(self.runs[id].deliver, Notification("notifications/cancelled", {"requestId": id}))
 
 
 def _make_end(answer: JSONRPCResponse | JSONRPCError) -> RequestEnd:
@@ -278,13 +210,6 @@ def _make_end(answer: JSONRPCResponse | JSONRPCError) -> RequestEnd:
         return RequestEnd(answer.result)
     error = answer.error
     return RequestEnd(problem=McpFailure(error.code, error.message, error.data))
-
-
-async def _write_reply(out: TransportWriteStream, message: JSONRPCResponse | JSONRPCError) -> None:
-    try:
-        await out.send(SessionMessage(message))
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        log.debug("an answer to the server was dropped: the connection has ended")
 
 
 class SessionReadStream:

@@ -156,6 +156,11 @@ class RequestRun:
         return self._end is not None
 
     @property
+    def has_open_questions(self) -> bool:
+        """Whether a question waits for its answer."""
+        return bool(self._open_questions)
+
+    @property
     def has_news(self) -> bool:
         """Whether an item waits for the caller, or the request has ended."""
         return bool(self._items) or self._end is not None
@@ -181,15 +186,24 @@ class RequestRun:
 
     async def ask(self, question: Question) -> Answer:
         """Put a question and wait for the answer; a refusal once the caller has left."""
-        if self._is_abandoned:
-            return _CALLER_LEFT
+        return await self.wait_for_answer(self.put_question(question))
+
+    def put_question(self, question: Question) -> PendingQuestion:
+        """Put a question before all later messages and the end; its answer is awaited with `wait_for_answer`."""
         pending = PendingQuestion(question, asyncio.get_running_loop().create_future())
-        self._open_questions.add(pending)
+        with self._lock:
+            if self._is_abandoned:
+                pending.answer.set_result(_CALLER_LEFT)
+                return pending
+            self._open_questions.add(pending)
+            self._items.append(pending)
+            self._wake_caller()
+        return pending
+
+    async def wait_for_answer(self, pending: PendingQuestion) -> Answer:
+        """Wait for the answer to a question that was put; the clock of the request stops meanwhile."""
         try:
             with self.clock.paused():
-                with self._lock:
-                    self._items.append(pending)
-                    self._wake_caller()
                 return await pending.answer
         finally:
             self._open_questions.discard(pending)

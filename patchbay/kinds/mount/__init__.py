@@ -6,6 +6,7 @@
     opening.py               how a connection is opened
     placement.py             which connection a call uses
     call_connections.py      the connections of sessions, and those of single calls
+    call_roots.py            the roots of a caller, brought to the server before a call
     sessions.py              the sessions of the hub that have ended
     caller_accounts.py       whose token a connection sends, where each caller has its own account
     event_queue.py           the events of one mount, and how often its lists are read

@@ -63,8 +63,9 @@ class CallConnection:
     """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for; the
     extension for apps counts among the questions.
 
-    `roots` names the roots of which the server knows, `has_roots` says that it had the time to ask for them, and
-    `is_refused_roots` that it asked before a call could be asked; `running` is the number of calls.
+    `roots` names the roots of which the server knows, `has_roots` says that it had the time to ask for them,
+    `is_refused_roots` that it asked before a call could be asked, and `expects_roots` that it asks for them by itself;
+    `bringing_roots` is held by the call that brings them. `running` is the number of calls.
     """
 
     key: Key
@@ -73,6 +74,8 @@ class CallConnection:
     roots: str = ""
     has_roots: bool = False
     is_refused_roots: bool = False
+    expects_roots: bool = False
+    bringing_roots: threading.Lock = field(default_factory=threading.Lock)
     running: int = 0
     is_ending: bool = False
     is_new: bool = True

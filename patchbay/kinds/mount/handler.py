@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from base64 import b64decode
 from collections.abc import Generator, Mapping
+from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
@@ -24,13 +25,17 @@ from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreac
 from patchbay.errors import ContentError, MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.jsonrpc import dump_json
-from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
+from patchbay.kinds.mount.call_roots import bring_roots
+from patchbay.kinds.mount.placement import Place, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.kinds.standing import FIRST_CONNECTION_SECONDS
 from patchbay.processes.confinement.program_denials import explain_denial
 from patchbay.raised.forms import RAISED_KEY
+
+if TYPE_CHECKING:
+    from patchbay.client.connection.connection import Connection
 
 MAX_QUESTION_ROUNDS = 20
 """Maximum number of rounds of questions in one call (2026-07-28)."""
@@ -173,8 +178,10 @@ def _run_request(
     place = find_place(standing, call, sign_in)
     try:
         if place.connection is None:
-            pings = yield from _wait_for_opening(standing, place, call)
-            yield from _answer_roots(place, call, standing.roots, pings) if not place.modern else ()
+            connection = yield from _wait_for_opening(standing, place, call)
+            if not place.modern and place.reserved is not None:
+                ping = partial(_ping, place, call, standing.roots)
+                yield from bring_roots(place.reserved, connection, call, standing.roots, ping)
         result = yield from _request_in_rounds(place, call, method, params, standing.roots)
     except McpFailure:
         place.clean = True
@@ -189,11 +196,8 @@ def _run_request(
             place.release()
 
 
-def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) -> Generator[Event, Any, int]:
-    """Wait for the connection of a place, and set it; return the pings for questions for roots (`placement.py`).
-
-    Tells a session when the server has lost its state.
-    """
+def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) -> Generator[Event, Any, Connection]:
+    """Wait for the connection of a place, set and return it. Tells a session when the server has lost its state."""
     reserved = place.reserved
     assert reserved is not None
     place.connection = reserved.connection
@@ -213,25 +217,13 @@ def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) ->
             f"{standing.mount.name} has begun again for this session, without its earlier state: it was ended {reason}"
         )
         yield Log("warning", words, LOGGER)
-    return announce_changed_roots(standing, reserved, call)
+    assert place.connection is not None
+    return place.connection
 
 
-def _answer_roots(place: Place, call: Call, roots: RememberedRoots, pings: int) -> Events:
-    """Let a server ask for roots, before a ping, ahead of the call; one that asked while it was opened asks again."""
-    reserved = place.reserved
-    assert reserved is not None and place.connection is not None
-    for _ in range(pings):
-        is_refused, reserved.is_refused_roots = reserved.is_refused_roots, False
-        if is_refused:
-            place.connection.announce_changed_roots()
-        try:
-            _, asked = yield from _request_once(place, call, "ping", {}, 0, roots)
-        except McpFailure:
-            return  # a server without ping
-        if asked:
-            place.wait_for_roots(call)
-        elif not is_refused and not reserved.is_refused_roots:
-            return
+def _ping(place: Place, call: Call, roots: RememberedRoots) -> Events:
+    """Send a ping over the connection of a call, whose caller answers the questions that come before its answer."""
+    yield from _request_once(place, call, "ping", {}, 0, roots)
 
 
 def _request_in_rounds(place: Place, call: Call, method: str, params: Json, roots: RememberedRoots) -> ResultEvents:

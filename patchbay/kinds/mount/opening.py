@@ -45,6 +45,8 @@ class Opener:
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         self.accounts: MountAccounts | None = None
         """The accounts of callers, None for a mount that uses the hub's credentials."""
+        self.asks_for_roots = False
+        """Whether the server has asked for roots of the standing connection, as it then does of each other one."""
         if mount.has_caller_credentials:
             self.accounts = MountAccounts(mount, context.environ, context.credentials)
 
@@ -101,7 +103,9 @@ class Opener:
     def open_for_call(self, reserved: CallConnection, era: Era | None) -> Connection:
         """Open a connection for callers. Raises PatchbayError."""
         sign_in = self.accounts.sign_in_of(reserved.key) if self.accounts is not None else None
-        return self.open(reserved.questions, era, sign_in, reserved)
+        connection = self.open(reserved.questions, era, sign_in, reserved)
+        reserved.expects_roots = self.asks_for_roots
+        return connection
 
     def _answer_between_calls(
         self, reserved: CallConnection | None, method: str, params: Mapping[str, Any]
@@ -113,6 +117,7 @@ class Opener:
         if method != "roots/list":
             raise McpFailure(MethodNotFound.code, f"no call is running that could answer {method}")
         if reserved is None:
+            self.asks_for_roots = True
             return {"roots": []}
         known = "list_roots" in reserved.questions
         found = self.roots.find(reserved.key.principal, reserved.client) if known else None

@@ -33,12 +33,6 @@ HUB_PRINCIPAL = "local"
 QUESTIONS_OF_CAPABILITY = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
 """Client capabilities, with the client's names of the questions that they allow."""
 
-MAX_ROOTS_PINGS = 4
-"""Pings before a call for the questions of a server for roots."""
-
-ROOTS_SECONDS = 0.2
-"""Seconds that a server gets to take roots in: once in a session, and after each change."""
-
 NO_QUESTIONS = frozenset[str]()
 
 TASK_QUESTIONS = frozenset({"elicitation", "sampling"})
@@ -64,10 +58,6 @@ class Place:
         """Whether the open connection has a revision of 2026-07-28 or later."""
         return self.connection is not None and self.connection.modern
 
-    def wait_for_roots(self, call: Call) -> None:
-        """Give the server a moment for the roots that it got: none says when it has taken them in."""
-        call.cancelled.wait(min(ROOTS_SECONDS, call.left()))
-
 
 def find_questions(call: Call) -> frozenset[str]:
     """Return the questions that the caller can answer, by the names of the client."""
@@ -84,23 +74,6 @@ def find_questions(call: Call) -> frozenset[str]:
 def has_own_connection(standing: StandingConnection, call: Call) -> bool:
     """Whether the session of a call has a connection of its own, so that it needs no standing one."""
     return bool(call.session) and standing.call_connections.has(Key(call.principal, call.session))
-
-
-def announce_changed_roots(standing: StandingConnection, reserved: CallConnection, call: Call) -> int:
-    """Tell the server of a session that the roots of its client have changed, if they have.
-
-    Return the pings that the server gets before the call, so that it may ask for roots: none, where neither they have
-    changed nor the connection has just been opened.
-    """
-    if "list_roots" not in reserved.questions or not reserved.key.session:
-        return 0
-    is_new, reserved.has_roots = not reserved.has_roots, True
-    roots = standing.roots.name_generation(call.principal, call.client)
-    if roots == reserved.roots:
-        return MAX_ROOTS_PINGS if is_new else 0
-    reserved.roots = roots
-    reserved.opening.result().announce_changed_roots()
-    return MAX_ROOTS_PINGS
 
 
 def find_session_key(standing: StandingConnection, call: Call, sign_in: str = "") -> Key | None:
@@ -135,9 +108,11 @@ def _find_place_without_session(
 ) -> Place:
     asked = frozenset[str]() if shared.modern else questions
     place = Place(_name_caller(call), shared)
-    if call.principal == HUB_PRINCIPAL and not asked:
+    # The standing connection has told the server that there are no roots.
+    is_hub = call.principal == HUB_PRINCIPAL and not ("list_roots" in asked and standing.asks_for_roots)
+    if is_hub and not asked:
         return place
-    if call.principal == HUB_PRINCIPAL and standing.asking.acquire(blocking=False):
+    if is_hub and standing.asking.acquire(blocking=False):
         if not shared.serves_others_than(place.caller):
             place.release = standing.asking.release
             return place

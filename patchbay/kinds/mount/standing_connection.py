@@ -98,6 +98,10 @@ class StandingConnection(PinnedMount[Mount]):
         return self._opener.accounts
 
     @property
+    def asks_for_roots(self) -> bool:
+        return self._opener.asks_for_roots
+
+    @property
     def reach(self) -> Target | None:
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         return self._opener.reach

@@ -16,8 +16,9 @@ from mcp_types import JSONRPCRequest
 
 from patchbay.client.addresses.targets import Era, Http, Local, Stdio, Target
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.message_streams import MAX_OPEN_SERVER_REQUESTS, MessageRouter
+from patchbay.client.connection.message_streams import MessageRouter
 from patchbay.client.connection.pool import ConnectionPool
+from patchbay.client.connection.server_requests import MAX_OPEN_SERVER_REQUESTS
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
@@ -353,7 +354,7 @@ def test_a_question_whose_caller_has_left_is_refused() -> None:
         running = connection.request("tools/call", {"name": "ask", "arguments": {}})
         assert isinstance(next(running), Question)
         running.close()
-        until(lambda: not connection._async_connection.router.open_requests, "the question to be refused")
+        until(lambda: not connection._async_connection.router.questions.count, "the question to be refused")
 
 
 @pytest.mark.parametrize("method", ["ping", "elicitation/create"])

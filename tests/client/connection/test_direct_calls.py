@@ -353,3 +353,15 @@ def test_direct_calls_leave_nothing_behind(tmp_path: Path, way: str) -> None:
 
 def _is_within(now: tuple[set[int], int, int], before: tuple[set[int], int, int]) -> bool:
     return now[0] <= before[0] and now[1] <= before[1] and now[2] <= before[2]
+
+
+def test_a_question_that_comes_with_the_answer_of_its_request_is_put_first(make: Callable[..., Puppet]) -> None:
+    """Issue 50, item 4: the answer ended the request before its question was put, so that no caller could answer."""
+    puppet = make("legacy", questions={"list_roots"})
+    for _ in range(20):
+        running = puppet.call("ask")
+        request = puppet.read()
+        puppet.write({"id": "q", "method": "roots/list"}, answer(request))
+        items, _ = running.result(BOUND)
+        assert [item for item in items if isinstance(item, Question)] == [Question("roots/list", {})]
+        assert puppet.read()["id"] == "q"

@@ -138,7 +138,8 @@ def test_progress_passes_through(hub: Hub, name: str, era: str) -> None:
 
 
 def test_a_question_passes_through(hub: Hub, name: str, era: str) -> None:
-    with opened(hub, name, era, ask=lambda *_: {"action": "accept", "content": {"name": "Ada"}}) as caller:
+    answers = {"roots/list": {"roots": []}, "elicitation/create": {"action": "accept", "content": {"name": "Ada"}}}
+    with opened(hub, name, era, ask=lambda method, _: answers[method]) as caller:
         assert "Ada" in text(caller.call_tool("trigger-elicitation-request"))
 
 

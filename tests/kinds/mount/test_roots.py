@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,15 @@ def announce(hub: Hub, caller: Connection) -> None:
     assert httpx2.post(hub.endpoint("rooted"), json=body, headers=headers, timeout=BOUND).status_code == 202
 
 
-def test_the_first_call_of_a_session_works_in_the_roots_of_its_client(hub: Hub) -> None:
-    """Issue 50, item 4: it worked with the folders of the command line, and the second call with the roots."""
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_first_call_of_a_session_works_in_the_roots_of_its_client(hub: Hub, era: Any) -> None:
+    """Issue 50, item 4: it worked with the folders of the command line, and the second call with the roots.
+
+    In 2026-07-28 a caller has no session.
+    """
     for _ in range(5):
         with Connection.open(
-            Http(hub.endpoint("rooted")), era="legacy", ask=lambda *_: {"roots": [{"uri": "file:///ada"}]}
+            Http(hub.endpoint("rooted")), era=era, ask=lambda *_: {"roots": [{"uri": "file:///ada"}]}
         ) as caller:
             assert [text(caller.call_tool("roots")) for _ in range(2)] == ["file:///ada"] * 2
 
@@ -69,6 +74,18 @@ def test_the_first_call_after_a_change_works_in_the_new_roots(hub: Hub) -> None:
             announce(hub, caller)
             assert text(caller.call_tool("roots")) == uri
         assert asked == ["roots/list"] * 3, "the client is asked once for each change"
+
+
+def test_calls_at_once_all_work_in_the_roots(hub: Hub) -> None:
+    """The calls beside the one that brings the roots wait for it."""
+    with (
+        Connection.open(
+            Http(hub.endpoint("rooted")), era="legacy", ask=lambda *_: {"roots": [{"uri": "file:///ada"}]}
+        ) as caller,
+        ThreadPoolExecutor(4) as crowd,
+    ):
+        texts = list(crowd.map(lambda _: text(caller.call_tool("roots")), range(4)))
+    assert texts == ["file:///ada"] * 4
 
 
 def test_a_client_without_roots_is_not_asked(hub: Hub) -> None:

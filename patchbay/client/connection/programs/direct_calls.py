@@ -88,7 +88,7 @@ class DirectCalls:
         """
         if run.seconds not in (None, math.inf) or (self._router.modern and not run.manual_input):
             return False
-        if self.unsent or self._router.open_requests:
+        if self.unsent or self._router.questions.count:
             return False
         call = DirectCall(next(self._ids), run, self)
         line = self._build_line(call.id, run, method, params)
