@@ -36,8 +36,8 @@ from patchbay.catalogue.contents.ledger import STATE_BYTES, Limit
 from patchbay.catalogue.contents.tallies import Tally
 from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
-from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.client.addresses.secrets import is_evident_secret
+from patchbay.coordination.bus_lag import KEPT_AS, BusLag
 from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.environments.environments import PackageEnvironments

@@ -122,7 +122,6 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
         "credentials",
         "oauth",
         "people",
-        "upstreams",
     ),
     "patchbay/catalogue": (
         "contents",

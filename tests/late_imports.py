@@ -64,7 +64,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "a record of a person, a token or a sign-in": {
         "patchbay/access/credentials/validity.py": ("patchbay.access.credentials.people.PeopleCredentials",),
-        "patchbay/access/records.py": ("pydantic.TypeAdapter",),
+        "patchbay/coordination/records.py": ("pydantic.TypeAdapter",),
     },
     "a result that is not plain JSON": {
         "patchbay/outputs.py": ("pydantic_core.PydanticSerializationError", "pydantic_core.to_jsonable_python"),

@@ -22,7 +22,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ("assets", "exit_codes", "raised", "sqlite", "topics", "yaml_core"),
     ("errors", "events"),
     ("activation", "arguments", "cid", "fulltext", "hosts", "jsonrpc", "processes", "setting_values", "store"),
-    ("descriptors", "documents", "outputs", "settings", "views"),
+    ("coordination", "descriptors", "documents", "outputs", "settings", "views"),
     ("client", "kind", "occurrences", "stores"),
     ("config", "pins"),
     ("boot", "kinds"),

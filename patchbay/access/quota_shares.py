@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from patchbay.access.quotas import Quotas
-from patchbay.catalogue.upkeep.nodes import ID_DIGITS, LOST_SECONDS, MAX_BEATS, beat_of
+from patchbay.coordination.nodes import ID_DIGITS, LOST_SECONDS, MAX_BEATS, beat_of
 from patchbay.errors import PatchbayError
 from patchbay.store import Store
 from patchbay.topics import LIVING

@@ -11,7 +11,7 @@ import logging
 import structlog
 
 from patchbay.activity.call_recording import CURRENT_CALL
-from patchbay.catalogue.upkeep.nodes import own_name
+from patchbay.coordination.nodes import own_name
 
 SHARED: tuple[structlog.typing.Processor, ...] = (
     structlog.contextvars.merge_contextvars,

@@ -9,7 +9,7 @@ import pytest
 
 from patchbay.access.quota_shares import QuotaShares
 from patchbay.access.quotas import Quotas
-from patchbay.catalogue.upkeep.nodes import LOST_SECONDS
+from patchbay.coordination.nodes import LOST_SECONDS
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.postgresql import PostgresqlStore
 from tests.access.test_quotas import ANN, BEN, begun, quotas

@@ -6,7 +6,7 @@ of this kind at all times. A new key of an old name, or a new session of the sam
 
 from __future__ import annotations
 
-from patchbay.access.records import Write
+from patchbay.coordination.records import Write
 from patchbay.store import Journal
 from patchbay.topics import ACCESS_ENDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from patchbay.access.oauth.tokens import TokenFamily
 from patchbay.access.people.people import Person
-from patchbay.access.records import Records
+from patchbay.coordination.records import Records
 from patchbay.store import Journal
 from patchbay.topics import PEOPLE, TOKEN_FAMILIES
 

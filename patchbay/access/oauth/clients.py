@@ -20,7 +20,7 @@ from itsdangerous import BadData, URLSafeSerializer
 from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.oauth.redirect_uris import MAX_REDIRECT_URIS, BadRedirectUri, check_redirect_uri
-from patchbay.access.records import Records
+from patchbay.coordination.records import Records
 from patchbay.errors import InvalidParams
 from patchbay.store import Journal
 from patchbay.topics import APPROVED_CLIENTS

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.oauth.clients import Client
 from patchbay.access.people.people import Person
-from patchbay.access.records import Records, Write, write_records
+from patchbay.coordination.records import Records, Write, write_records
 from patchbay.store import Journal
 from patchbay.topics import AUTHORIZATION_CODES
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.oauth.codes import AuthorizationCode, Codes, code_topic
 from patchbay.access.people.people import MAX_CLIENTS, People, Person, SignedInClient, notes_of_ends
-from patchbay.access.records import Records, Write, write_records
+from patchbay.coordination.records import Records, Write, write_records
 from patchbay.errors import StaleUpdate
 from patchbay.store import Journal
 from patchbay.topics import PEOPLE, TOKEN_FAMILIES

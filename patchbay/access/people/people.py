@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.credentials.names import note_of_end
 from patchbay.access.principals import is_reserved_id
-from patchbay.access.records import Records, Write, write_records
 from patchbay.access.upstreams.deletion import forget_principal
+from patchbay.coordination.records import Records, Write, write_records
 from patchbay.errors import InvalidParams, StaleUpdate
 from patchbay.store import Journal
 from patchbay.topics import PEOPLE, PEOPLE_NAMES

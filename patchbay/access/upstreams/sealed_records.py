@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from patchbay.access.records import Records, decode_record, encode_record
+from patchbay.coordination.records import Records, decode_record, encode_record
 from patchbay.errors import ContentError
 from patchbay.store import Journal
 

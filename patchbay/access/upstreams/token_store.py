@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import import_module
 
-from patchbay.access.records import Records
 from patchbay.access.upstreams.deletion import tokens_topic
 from patchbay.access.upstreams.refresh_lease import hold_lease
 from patchbay.access.upstreams.sealed_records import SealedRecords
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
+from patchbay.coordination.records import Records
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.kinds.caller_credentials import CallerTokens, Upstream
 from patchbay.store import Bus, Journal, Store

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
-from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.coordination.leases import Lease
 from patchbay.errors import StoreAway
 from patchbay.store import Store
 

@@ -20,7 +20,7 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.coordination.leases import Lease
 from patchbay.descriptors import Descriptor
 from patchbay.errors import OverQuota, PatchbayError, Refused
 from patchbay.events import Detach

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from patchbay.access.principals import Principal
-from patchbay.access.records import decode_record, encode_record
+from patchbay.coordination.records import decode_record, encode_record
 
 
 @dataclass(frozen=True, slots=True)

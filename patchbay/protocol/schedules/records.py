@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from patchbay.access.records import Records
+from patchbay.coordination.records import Records
 from patchbay.store import Store
 from patchbay.topics import SCHEDULES
 

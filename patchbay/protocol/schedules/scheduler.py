@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.upkeep.nodes import own_name
+from patchbay.coordination.nodes import own_name
 from patchbay.errors import InvalidParams, PatchbayError, ReadOnly, StaleUpdate
 from patchbay.protocol.schedules.calling import ScheduledCalls
 from patchbay.protocol.schedules.records import Run, ScheduleRecords, ScheduleState

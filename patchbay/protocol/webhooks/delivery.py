@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.coordination.leases import Lease
 from patchbay.errors import CallbackFailed, PatchbayError
 from patchbay.occurrences.sources import Batch, EventSource, Wanted
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from patchbay.access.principals import Principal
-from patchbay.access.records import Records
 from patchbay.access.upstreams.sealed_records import SealedRecords
+from patchbay.coordination.records import Records
 from patchbay.errors import StaleUpdate
 from patchbay.store import Store
 from patchbay.topics import EVENT_CALLBACKS, EVENT_DELIVERIES, EVENT_SUBSCRIPTION_IDS, EVENT_SUBSCRIPTIONS

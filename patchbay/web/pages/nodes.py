@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from flask import Blueprint, Response
 
-from patchbay.catalogue.upkeep.nodes import living_nodes
+from patchbay.coordination.nodes import living_nodes
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
 

@@ -9,10 +9,10 @@ import click
 import orjson
 
 from patchbay import exit_codes
-from patchbay.catalogue.upkeep.nodes import living_nodes
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.coordination.nodes import living_nodes
 
 
 @click.command("nodes", epilog=exit_codes.with_examples("patchbay nodes", "patchbay nodes --json"))

@@ -12,7 +12,7 @@ import time
 
 import orjson
 
-from patchbay.catalogue.upkeep.nodes import own_name
+from patchbay.coordination.nodes import own_name
 from patchbay.errors import PatchbayError
 from patchbay.store import Store
 from patchbay.topics import BUS_LAG

@@ -13,9 +13,10 @@ import pytest
 
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.collection import Collector
-from patchbay.catalogue.upkeep import leases, regular_work
-from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.catalogue.upkeep import regular_work
 from patchbay.catalogue.upkeep.regular_work import Upkeep
+from patchbay.coordination import leases
+from patchbay.coordination.leases import Lease
 from patchbay.settings import Settings
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore

@@ -11,7 +11,7 @@ import logging
 import time
 from uuid import uuid4
 
-from patchbay.catalogue.upkeep.nodes import own_name
+from patchbay.coordination.nodes import own_name
 from patchbay.errors import ContentError
 from patchbay.store import Store
 from patchbay.topics import LEASES

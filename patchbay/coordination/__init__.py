@@ -1,0 +1,1 @@
+"""What the processes of all hubs on one store share: records in the journal, leases, and which processes live."""
