@@ -31,7 +31,7 @@ from patchbay.config import Config, Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
-from patchbay.kinds.room.offers import offer_cids
+from patchbay.pins.offers import offer_cids
 from patchbay.pins.records import pin_cids
 from patchbay.store import Store
 from patchbay.topics import ACCESS, DROP_INS, LISTING, MCPS, ROOT, SERVERS

@@ -16,7 +16,7 @@ from patchbay.catalogue.rows import (
 )
 from patchbay.errors import ContentError
 from patchbay.kind import configured_kind
-from patchbay.kinds.room.offers import WHO
+from patchbay.pins.offers import WHO
 from patchbay.store import NameChange, Store
 from patchbay.topics import MCPS, SERVERS
 

@@ -18,7 +18,7 @@ from patchbay.boot import canonical_json
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
 from patchbay.kind import definition_kinds, find_kind, kind_named
-from patchbay.kinds.room.offers import SERVER_PREFIX
+from patchbay.pins.offers import SERVER_PREFIX
 from patchbay.store import Blobs
 from patchbay.topics import SERVERS
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from patchbay.errors import OverQuota, PatchbayError
-from patchbay.kinds.room.offers import TOOL
+from patchbay.pins.offers import TOOL
 from patchbay.rooms.core import RoomCore, text_or_none
 from patchbay.rooms.errors import BadFrame, RoomRefused
 from patchbay.rooms.folding.acl import is_limited

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchbay.activation import Events
 from patchbay.catalogue.contents.ledger import Ledger
-from patchbay.kinds.room.offers import TOOL
+from patchbay.pins.offers import TOOL
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.folding.acl import Participant

@@ -17,7 +17,7 @@ import orjson
 from patchbay.catalogue.contents.ledger import ROOM_BYTES, Ledger, owner_of
 from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
 from patchbay.errors import OverQuota, PatchbayError, StaleUpdate
-from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
+from patchbay.pins.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom

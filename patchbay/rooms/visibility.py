@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from patchbay.kinds.room.offers import RESOURCE, TOOL
+from patchbay.pins.offers import RESOURCE, TOOL
 from patchbay.rooms.folding.acl import Participant, is_limited, resource_names, shows
 from patchbay.rooms.record.envelope import Json
 

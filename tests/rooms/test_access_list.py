@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.kinds.room.offers import load_offer
+from patchbay.pins.offers import load_offer
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.folding.acl import RULES, Listed, Participant, admits, resource_names, shows
 from patchbay.rooms.record.verification import verify

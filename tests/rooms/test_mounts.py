@@ -12,7 +12,7 @@ import pytest
 from patchbay.activation import PAUSE
 from patchbay.cid import cid_of
 from patchbay.events import Content, Done, Failed, Pause, Progress
-from patchbay.kinds.room.offers import RESOURCE
+from patchbay.pins.offers import RESOURCE
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import CREDENTIALS, GatewayContext

@@ -15,10 +15,10 @@ from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Audience, Configuration, ConfiguredServer, Fields, Kind, ServerParts
-from patchbay.kinds.room.offers import TOOL, Offer
 from patchbay.occurrences.event_types import MESSAGE_SCHEMA, event_type
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState
+from patchbay.pins.offers import TOOL, Offer
 
 MESSAGE = "message"
 """The event type of a room."""

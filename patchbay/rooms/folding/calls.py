@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from patchbay.kinds.room.offers import PROMPT, RESOURCE, TOOL
+from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.folding.acl import resource_names, rules_of, shows
 from patchbay.rooms.folding.checks import MAX_TEXT_CHARACTERS, Impossible, check_right, from_hub, text_of
 from patchbay.rooms.folding.rights import participant_of

@@ -15,7 +15,7 @@ from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import PatchbayError
 from patchbay.kinds.mount.list_bounds import ListReader
 from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.room.offers import METHODS
+from patchbay.pins.offers import METHODS
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.acl import Participant, is_limited, matches, resource_names

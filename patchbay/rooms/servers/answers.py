@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.kinds.room.offers import TOOL
+from patchbay.pins.offers import TOOL
 from patchbay.rooms.record.contents import content_cid, is_kept
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged

@@ -11,7 +11,7 @@ from uuid import uuid4
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
 from patchbay.errors import OverQuota
 from patchbay.events import Content, Data, Done, Event, Failed, Progress
-from patchbay.kinds.room.offers import PROMPT, RESOURCE, TOOL
+from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.folding.calls import MAX_TTL_MS

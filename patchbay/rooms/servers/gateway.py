@@ -15,8 +15,8 @@ from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.mount.standing_connections import StandingConnections
-from patchbay.kinds.room.offers import RESOURCE, TOOL
 from patchbay.kinds.standing import MountContext
+from patchbay.pins.offers import RESOURCE, TOOL
 from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.folding.fold import Fold as RoomFold

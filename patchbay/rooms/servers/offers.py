@@ -8,7 +8,7 @@ from typing import Any
 from patchbay.boot import canonical_json
 from patchbay.catalogue.rows import ServerRow
 from patchbay.kind import CONFIGURATION_KIND
-from patchbay.kinds.room.offers import METHODS, SERVER_PREFIX, Offer, OfferedEntry, keep_offer
+from patchbay.pins.offers import METHODS, SERVER_PREFIX, Offer, OfferedEntry, keep_offer
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.folding.acl import is_limited, rules_of
 from patchbay.rooms.record.canonical import cid_of_value

@@ -7,9 +7,9 @@ from typing import Any
 
 from patchbay.activation import Events
 from patchbay.errors import PatchbayError, ToolFailed
-from patchbay.kinds.room.offers import METHODS, Offer, load_offer, served_names
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.pins.offers import METHODS, Offer, load_offer, served_names
 from patchbay.pins.records import load_pins
 from patchbay.rooms.folding.acl import rules_of
 from patchbay.rooms.message_source import MessageSource

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.kinds.room.offers import SEPARATOR, SERVER_PREFIX
+from patchbay.pins.offers import SEPARATOR, SERVER_PREFIX
 from patchbay.rooms.folding.rights import powers_of
 from patchbay.rooms.record.contents import join
 from patchbay.rooms.record.envelope import HUB

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams, PatchbayError, ReadOnly, Refused
-from patchbay.kinds.room.offers import SERVER_PREFIX
+from patchbay.pins.offers import SERVER_PREFIX
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.rights import may_join

@@ -15,7 +15,7 @@ from patchbay.access.principals import Principal
 from patchbay.access.quotas import Quotas
 from patchbay.activation import CallPlace
 from patchbay.boot.grants import CALL, READ
-from patchbay.kinds.room.offers import PROMPT, RESOURCE, SEPARATOR, SERVER_PREFIX, TOOL
+from patchbay.pins.offers import PROMPT, RESOURCE, SEPARATOR, SERVER_PREFIX, TOOL
 from patchbay.rooms.errors import RoomRefused, UnknownRoom
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY, Rooms
