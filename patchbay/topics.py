@@ -216,6 +216,9 @@ RESULTS = "results/"
 LEDGERS = "ledger/"
 """What a principal leaves in the store, by owner and account (`catalogue/contents/ledger.py`)."""
 
+REQUESTED_HOSTS = "requested-hosts/"
+"""The hosts that a mounted program asked its proxy for, by server."""
+
 LAST_OUTPUTS = "last/"
 """The last output of a tool, by server and tool."""
 

@@ -25,6 +25,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "a docstring with sections that was not read before": {
         "patchbay/kinds/python/discovery/docstrings.py": ("griffe",),
     },
+    "a list of hosts with a name outside ASCII": {
+        "patchbay/processes/egress/egress_list.py": ("idna",),
+    },
     "a line of the log": {
         "patchbay/serving/logs.py": ("patchbay.serving.log_lines.make_formatter",),
     },

@@ -64,7 +64,8 @@ def _program_rows(confinement: ProgramConfinement | None) -> Iterator[dict[str, 
         sentence = f"the program is not confined: it has all rights of the hub's user{why}"
         yield {"what": "confinement", "holds": False, "sentence": sentence}
         return
-    rows = describe_program_protections(confinement.names, landlock.version(), os.geteuid() == 0)
+    network = confinement.permissions.network
+    rows = describe_program_protections(confinement.names, landlock.version(), os.geteuid() == 0, network)
     yield from ({"what": what, "holds": holds, "sentence": sentence} for what, holds, sentence in rows)
 
 

@@ -2,7 +2,8 @@
 
     python -I -S confined_start.py PLAN CONTROL FOLDER PROGRAM ARGUMENT...
 
-PLAN is a descriptor with the plan that `confinement/programs.py` makes; the other arguments are those of
+PLAN is a descriptor with the plan that `confinement/program_plans.py` makes; for a program with a list of hosts a comma
+and the descriptor of a socket follow, which takes its listening sockets. The other arguments are those of
 `process_trees.py`, which does the rest. With namespaces there are two processes around the program: the outer one waits
 outside, the inner one is the first process of the namespace, and so the parent of every orphan inside. The inner one
 makes the view of the file system; the process of the program then drops its capabilities, sets its limits and restricts
@@ -50,7 +51,7 @@ LOCKED_FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC | 1024 | 20
 USER, ROOT = "user", "root"
 """How namespaces are made: inside a namespace of the user, or with the rights of an administrator."""
 
-SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, IFF_UP = 0x8914, 0x8916, 0x891C, 1
 
 EXIT_UNCONFINED = 126
 """The exit code of a program that was not started because it could not be confined."""
@@ -60,12 +61,14 @@ def main(arguments: Sequence[str]) -> None:
     """Run as a program."""
     if not arguments:
         return _probe()
-    descriptor = int(arguments[0])
+    descriptor, *taker = map(int, arguments[0].split(","))
     with os.fdopen(descriptor, "rb") as file:
         plan = marshal.loads(file.read())
     try:
         if plan["namespaces"]:
-            enter(plan["namespaces"], plan["network"], int(arguments[1]))
+            enter(plan["namespaces"], plan["network"], (int(arguments[1]), *taker))
+            if plan["egress"]:
+                pass_listeners(*plan["egress"], *taker)
             arrange(plan["mounts"])
             kernel.drop_capabilities()
         kernel.control_process(kernel.PR_SET_DUMPABLE, 0)
@@ -81,11 +84,11 @@ def _refuse(problem: OSError, control: int) -> NoReturn:
     os._exit(EXIT_UNCONFINED)
 
 
-def enter(way: str, network: bool, control: int) -> None:
+def enter(way: str, network: bool, inner: Sequence[int]) -> None:
     """Go on as the first process of new namespaces; the process before waits for its end. Raises OSError.
 
-    `way` is USER or ROOT; without `network` there is no network but that of its own loopback device. `control` is a
-    descriptor that only the first process keeps.
+    `way` is USER or ROOT; without `network` there is no network but that of its own loopback device. `inner` are
+    descriptors that only the first process keeps.
     """
     user, group = os.getuid(), os.getgid()
     flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
@@ -99,13 +102,14 @@ def enter(way: str, network: bool, control: int) -> None:
         _start_loopback()
     child = os.fork()
     if child:
-        _wait(child, control)
+        _wait(child, inner)
     kernel.control_process(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _wait(child: int, control: int) -> NoReturn:
+def _wait(child: int, inner: Sequence[int]) -> NoReturn:
     """Wait for the process inside, without its streams, and end."""
-    os.close(control)
+    for descriptor in inner:
+        os.close(descriptor)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -118,6 +122,42 @@ def _wait(child: int, control: int) -> NoReturn:
 def _start_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
+
+
+def pass_listeners(addresses: Sequence[str], listeners: Sequence[tuple[str, int]], taker: int) -> None:
+    """Listen on addresses and ports of this network namespace, and pass the sockets to the hub. Raises OSError.
+
+    `addresses` are IPv4 addresses that the loopback device gets first, `taker` is a socket of the hub: it gets the
+    places of the sockets in `listeners` as numbers. Where the kernel has no IPv6, its sockets are left out.
+    """
+    _add_addresses(addresses)
+    found = {}
+    for number, (address, port) in enumerate(listeners):
+        is_ipv6 = ":" in address
+        try:
+            one = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_STREAM)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((address, port))
+            one.listen()
+        except OSError as problem:
+            if is_ipv6:
+                continue
+            problem.filename = f"listen on {address}:{port}"
+            raise
+        found[number] = one
+    with socket.socket(fileno=taker) as hub:
+        socket.send_fds(hub, [" ".join(map(str, found)).encode()], [one.fileno() for one in found.values()])
+    for one in found.values():
+        one.close()
+
+
+def _add_addresses(addresses: Sequence[str]) -> None:
+    """Give IPv4 addresses to the loopback device, each under a name of its own. Source: netdevice(7)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for number, address in enumerate(addresses):
+            for request, value in ((SIOCSIFADDR, address), (SIOCSIFNETMASK, "255.255.255.255")):
+                name, packed = f"lo:{number}".encode(), socket.inet_aton(value)
+                fcntl.ioctl(any_socket, request, struct.pack("16sH2x4s8x", name, socket.AF_INET, packed))
 
 
 def arrange(steps: Sequence[Sequence[Any]]) -> None:
@@ -133,6 +173,18 @@ def _mount_proc() -> None:
 
 def _mount_memory(place: str, mib: int) -> None:
     kernel.mount("tmpfs", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"mode=1777,size={mib}m")
+
+
+def _mount_hosts(content: str, place: str) -> None:
+    """Show this content as /etc/hosts. `place` is a file that is made and removed, in a file system of its own."""
+    target = os.path.realpath("/etc/hosts")
+    if not os.path.isfile(target):  # noqa: PTH113
+        return
+    with open(place, "x") as file:  # noqa: PTH123
+        file.write(content)
+    kernel.mount(place, target, None, kernel.MS_BIND)
+    os.unlink(place)  # noqa: PTH108
+    _make_mount_read_only(target)
 
 
 def _mount_overlay(lower: str, upper: str, work: str) -> None:
@@ -217,6 +269,7 @@ def _freeze(writable: Sequence[str]) -> None:
 STEPS: dict[str, Callable[..., None]] = {
     "proc": _mount_proc,
     "memory": _mount_memory,
+    "hosts": _mount_hosts,
     "overlay": _mount_overlay,
     "hide": _hide,
     "replace": _replace,
@@ -249,7 +302,7 @@ def _probe() -> None:
         child = os.fork()
         if child == 0:
             with suppress(OSError):
-                enter(way, True, os.open(os.devnull, os.O_RDONLY))
+                enter(way, True, [os.open(os.devnull, os.O_RDONLY)])
                 arrange([("proc",)])
                 os._exit(0)
             os._exit(1)

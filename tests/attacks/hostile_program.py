@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 CLONE_NEWUSER, CLONE_NEWNS, PTRACE_ATTACH, MNT_DETACH = 0x10000000, 0x00020000, 16, 2
+HELD: list[socket.socket] = []
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -74,6 +75,69 @@ def reach(port: int) -> str:
     """Connect to a port of this machine."""
     socket.create_connection(("127.0.0.1", int(port)), 10).close()
     return "reached"
+
+
+def reach_host(host: str, port: int) -> str:
+    """Connect to a port of a host."""
+    socket.create_connection((host, int(port)), 10).close()
+    return "reached"
+
+
+def resolve(name: str) -> str:
+    """Look up the addresses of a name."""
+    return " ".join(sorted({str(row[4][0]) for row in socket.getaddrinfo(name, 443)}))
+
+
+def send_datagram(host: str, port: int) -> str:
+    """Send a datagram, and wait for its answer."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(2)
+        sender.connect((host, int(port)))
+        sender.send(b"ping")
+        return sender.recv(100).decode()
+
+
+def ping(host: str) -> str:
+    """Send a request for an echo of ICMP, over each kind of socket for that."""
+    problem = OSError("no way")
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        try:
+            with socket.socket(socket.AF_INET, kind, socket.IPPROTO_ICMP) as sender:
+                sender.sendto(b"\x08\x00\xf7\xff\x00\x00\x00\x00", (host, 0))
+                return "sent"
+        except OSError as found:
+            problem = found
+    raise problem
+
+
+def exchange(text: str) -> str:
+    """Send a text to the proxy of this program, end the own direction, and return what comes."""
+    host, _, port = os.environ["HTTP_PROXY"].removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), 10) as proxy:
+        proxy.sendall(text.encode("latin-1"))
+        proxy.shutdown(socket.SHUT_WR)
+        found = b""
+        while piece := proxy.recv(65536):
+            found += piece
+    return found[:4000].decode("latin-1")
+
+
+def hold(count: int) -> str:
+    """Open connections to the proxy, each with half a request, and keep them."""
+    host, _, port = os.environ["HTTP_PROXY"].removeprefix("http://").partition(":")
+    for _ in range(int(count)):
+        one = socket.create_connection((host, int(port)), 10)
+        with contextlib.suppress(OSError):
+            one.sendall(b"CONNECT a.exa")
+        HELD.append(one)
+    return str(len(HELD))
+
+
+def let_go() -> str:
+    """Close what is kept."""
+    while HELD:
+        HELD.pop().close()
+    return "closed"
 
 
 def listen(port: int) -> str:
@@ -141,6 +205,7 @@ TOOLS: dict[str, Callable[..., str]] = {
     tool.__name__: tool
     for tool in (
         *(read, write, names, search_environments, processes, send_signal, attach, connect, reach, listen),
+        *(reach_host, resolve, send_datagram, ping, exchange, hold, let_go),
         *(uncover, escape_by_root, leave, take_memory, environment),
     )
 }

@@ -23,9 +23,14 @@ from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.errors import PatchbayError, StoreFailed
+from patchbay.kinds.requested_hosts import load_requested_hosts
 from patchbay.processes.confinement.program_denials import is_proposable
+from patchbay.processes.egress.egress_list import parse_egress_list, write_destination
 from patchbay.settings import Settings, hub_places, whole_environment
 from patchbay.store import store_exists
+
+MAX_NAMED_HOSTS = 5
+"""Refused hosts of one server that are named."""
 
 _LINE = re.compile(r"at line ([0-9]+): (.*)", re.DOTALL)
 
@@ -50,7 +55,9 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
     counts = {state: sum(row["status"] == state for row in rows) for state in ("on", "off", "broken")}
     for row in rows:
         yield from check_server(settings, hub, row, environ)
-    yield from check_denied_folders(settings, hub, [row for row in rows if row["status"] == "on"])
+    on = [row for row in rows if row["status"] == "on"]
+    yield from check_denied_folders(settings, hub, on)
+    yield from check_refused_hosts(settings, hub, [row for row in on if row["kind"] == "upstream"])
     if not counts["broken"]:
         yield ok("servers", f"{counts['on']} on, {counts['off']} off, none broken")
 
@@ -118,6 +125,30 @@ def check_denied_folders(
                 f'allow it on the page /servers/{name}/settings, or write "{found.field}": ["{found.folder}"] into'
                 f" {settings.servers}/{name}{'.json' if 'address' in config else CONFIG_ENDING}",
             )
+
+
+def check_refused_hosts(
+    settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Verdict]:
+    """Yield a warning for each mounted program whose proxy refused hosts that its list still does not name."""
+    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+        return
+    with opened_store(settings) as store:
+        for row in rows:
+            refused = [one for one in load_requested_hosts(store.journal, row["name"]) if one.missing is not None]
+            network = read_server(settings, hub, row["name"])["config"].get("network", True) if refused else True
+            if isinstance(network, bool):
+                continue
+            listed = parse_egress_list(network)
+            missing = [one.missing for one in refused if one.missing is not None and not listed.allows(*one.missing)]
+            lines = [write_destination(*each) for each in dict.fromkeys(missing)][:MAX_NAMED_HOSTS]
+            if lines:
+                yield warning(
+                    f"server {row['name']}",
+                    f"its program was not allowed to reach {', '.join(lines)}",
+                    f'allow them on the page /servers/{row["name"]}/settings, or add them to "network" in'
+                    f" {settings.servers}/{row['name']}.json",
+                )
 
 
 def locate(name: str, origin: str, reason: str) -> str:

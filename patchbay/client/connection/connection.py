@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Target
+from patchbay.client.addresses.targets import Era, Stdio, Target
 from patchbay.client.auth.methods import SignIn
 from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
 from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, subscribe_to_changes
@@ -166,6 +166,11 @@ class Connection(ServerLists):
         if self._open_requests:
             return True
         return self._abandoned_at > max(self.heard_at, time.monotonic() - ABANDONED_CALL_SECONDS)
+
+    @property
+    def confinement(self) -> ProgramConfinement | None:
+        """What the program of this connection may do; None without one, and for a program without confinement."""
+        return self._link.plan.confinement if isinstance(self._link.plan.target, Stdio) else None
 
     @property
     def keeps_state(self) -> bool:

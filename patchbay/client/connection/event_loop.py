@@ -27,9 +27,9 @@ T = TypeVar("T")
 class EventLoopThread:
     """An event loop in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "patchbay-client") -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="patchbay-client", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -82,8 +82,8 @@ class EventLoopThread:
 
 
 @cache
-def _get_loop(pid: int) -> EventLoopThread:
-    loop = EventLoopThread()
+def _get_loop(pid: int, name: str) -> EventLoopThread:
+    loop = EventLoopThread(name)
     atexit.register(loop.close)
     return loop
 
@@ -102,4 +102,10 @@ os.register_at_fork(after_in_child=_renew_lock)
 def get_shared_loop() -> EventLoopThread:
     """Get the loop of this process; a forked child gets its own, because it has no thread of its parent."""
     with _locks["creation"]:  # two threads would get two loops, and a client of one loop hangs on the other
-        return _get_loop(os.getpid())
+        return _get_loop(os.getpid(), "patchbay-client")
+
+
+def get_egress_loop() -> EventLoopThread:
+    """Get the loop for what confined programs send to hosts, so that it does not delay messages."""
+    with _locks["creation"]:
+        return _get_loop(os.getpid(), "patchbay-egress")

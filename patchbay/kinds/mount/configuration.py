@@ -27,7 +27,8 @@ from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
 from patchbay.kinds.caller_credentials import CALLER, HUB, Upstream
 from patchbay.pins.documents import Changes
-from patchbay.processes.confinement.programs import OWN, ProgramPermissions
+from patchbay.processes.confinement.programs import OFF, OWN, ProgramPermissions
+from patchbay.processes.egress.egress_list import EgressEntryError, parse_egress_list
 
 START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
@@ -189,10 +190,24 @@ def _permissions_of(fields: Mapping[str, Any], address: Address, where: str) -> 
         tuple(fields.get("writes", ())),
         fields.get("home", OWN),
         fields.get("needs", ""),
-        fields.get("network", True),
+        _read_network(fields, where),
         fields.get("confine", ""),
         fields.get("memory", 0),
     )
+
+
+def _read_network(fields: Mapping[str, Any], where: str) -> bool | tuple[str, ...]:
+    """Return whether a program has a network, or the hosts that it may reach. Raises ConfigError."""
+    network = fields.get("network", True)
+    if network is not True and fields.get("confine") == OFF:
+        raise ConfigError(where, "network", f'expected true beside "confine": "{OFF}": nothing would enforce it')
+    if isinstance(network, bool):
+        return network
+    try:
+        parse_egress_list(network)
+    except EgressEntryError as problem:
+        raise ConfigError(where, f"network.{problem.data['index']}", problem.message) from problem
+    return tuple(network)
 
 
 def check_sign_in(target: Http, public: bool, where: str) -> None:

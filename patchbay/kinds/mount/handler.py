@@ -11,6 +11,7 @@ passed on unchanged; bytes that are not those of the CID under which they stand 
 from __future__ import annotations
 
 import math
+import time
 from base64 import b64decode
 from collections.abc import Generator, Mapping
 from functools import partial
@@ -26,12 +27,12 @@ from patchbay.errors import ContentError, MissingCapability, PatchbayError, Reso
 from patchbay.events import Ask, Content, Data, Detach, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.jsonrpc import dump_json
 from patchbay.kinds.mount.call_roots import bring_roots
+from patchbay.kinds.mount.denied_results import explain_failed_result
 from patchbay.kinds.mount.placement import Place, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.kinds.standing import FIRST_CONNECTION_SECONDS
-from patchbay.processes.confinement.program_denials import explain_denial
 from patchbay.raised.forms import RAISED_KEY
 
 if TYPE_CHECKING:
@@ -97,19 +98,9 @@ def upstream_handler(standing: StandingConnection) -> Handler:
         except Unreachable as problem:
             standing.check_soon()
             raise _no_answer(standing, problem) from problem
-        yield from _result_events(method, _explain_denial(standing, result), standing.mount.name)
+        yield from _result_events(method, result, standing.mount.name)
 
     return run
-
-
-def _explain_denial(standing: StandingConnection, result: Json) -> Json:
-    """Return a failed result with a text on what a confined program was refused, and the line that allows it."""
-    confinement, content = standing.confinement, result.get("content")
-    if not result.get("isError") or confinement is None or not standing.is_program or not isinstance(content, list):
-        return result
-    texts = [block.get("text") for block in content if isinstance(block, Mapping)]
-    hint = explain_denial(confinement, "\n".join(text for text in texts if isinstance(text, str)))
-    return {**result, "content": [*content, {"type": "text", "text": hint}]} if hint else result
 
 
 def _no_answer(standing: StandingConnection, problem: Unreachable) -> ToolFailed:
@@ -175,7 +166,7 @@ def _run_request(
     standing: StandingConnection, call: Call, method: str, params: Json, sign_in: str = ""
 ) -> ResultEvents:
     """Send a request over the connection of the call, and return its result. `sign_in` names the caller's tokens."""
-    place = find_place(standing, call, sign_in)
+    place, began = find_place(standing, call, sign_in), time.time()
     try:
         if place.connection is None:
             connection = yield from _wait_for_opening(standing, place, call)
@@ -188,7 +179,8 @@ def _run_request(
         raise
     else:
         place.clean = True
-        return result
+        confinement = place.connection.confinement if place.connection is not None else None
+        return explain_failed_result(confinement, result, began)
     finally:
         if place.reserved is not None:
             standing.call_connections.give_back(place.reserved, place.clean)

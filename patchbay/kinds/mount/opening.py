@@ -7,6 +7,7 @@ callers that can answer and show apps. A connection for callers declares what th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,10 @@ from patchbay.kinds.mount.call_connections import CallConnection
 from patchbay.kinds.mount.caller_accounts import MountAccounts
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.remembered_roots import RememberedRoots
+from patchbay.kinds.requested_hosts import add_requested_hosts
 from patchbay.kinds.standing import MountContext
 from patchbay.processes.confinement.programs import ProgramConfinement
+from patchbay.processes.egress.egress_records import EgressRecords
 from patchbay.settings import sign_ins
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class Opener:
         """The accounts of callers, None for a mount that uses the hub's credentials."""
         self.asks_for_roots = False
         """Whether the server has asked for roots of the standing connection, as it then does of each other one."""
+        self._records = EgressRecords(keep=partial(add_requested_hosts, context.store.journal, mount.name))
         if mount.has_caller_credentials:
             self.accounts = MountAccounts(mount, context.environ, context.credentials)
 
@@ -57,7 +61,8 @@ class Opener:
         if programs is None:
             return None
         mount = self._mount
-        return ProgramConfinement(mount.name, programs, mount.permissions, self._context.environ, program=mount.program)
+        own = (mount.name, programs, mount.permissions, self._context.environ)
+        return ProgramConfinement(*own, program=mount.program, records=self._records)
 
     @property
     def is_program(self) -> bool:
@@ -96,9 +101,14 @@ class Opener:
             on_renewed=self._on_renewed,
             environ=make_launch_environment(environ),
             signin=signin,
-            confinement=self.confinement,
+            confinement=self._confine_one(),
         )
         return connection
+
+    def _confine_one(self) -> ProgramConfinement | None:
+        """Return the confinement of one process, with records of its own beside those of the mount."""
+        confinement = self.confinement
+        return replace(confinement, records=EgressRecords(self._records)) if confinement is not None else None
 
     def open_for_call(self, reserved: CallConnection, era: Era | None) -> Connection:
         """Open a connection for callers. Raises PatchbayError."""

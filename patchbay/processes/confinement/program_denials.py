@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 
 from patchbay.processes.confinement.denials import READS, WRITES, suggestion
@@ -19,9 +20,14 @@ from patchbay.processes.confinement.paths import KERNEL_FOLDERS
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.programs import TMP, ProgramConfinement, is_within, resolve_place
 from patchbay.processes.confinement.protections import NAMESPACES
+from patchbay.processes.egress.egress_list import is_address, is_private_name, is_this_machine, write_destination
+from patchbay.processes.egress.egress_records import HostRecord
 
 MAX_SEARCHED_CHARACTERS = 20_000
 """Characters of a message that are searched."""
+
+MAX_REFUSED_HOSTS = 5
+"""Hosts that one message names."""
 
 MIN_PARTS = 3
 """Parts of a path, `/` included, below which a folder is one of the system: no line is proposed for it."""
@@ -53,6 +59,41 @@ def explain_denial(confinement: ProgramConfinement, text: str) -> str:
     sentences = (_explain(_explain_refusal, confinement, one) for one in _find(_REFUSED, text))
     missing = (_explain(_explain_missing, confinement, one) for one in _find(_MISSING, text))
     return next(filter(None, (*sentences, *missing)), "")
+
+
+def explain_refused_hosts(confinement: ProgramConfinement, since: float) -> str:
+    """Return which hosts the program was refused since a time (Unix time, seconds), and the lines that allow them.
+
+    Empty if none was refused.
+    """
+    found = confinement.records.refused_since(since)
+    return "\n".join(explain_refused_host(confinement, one) for one in found[:MAX_REFUSED_HOSTS])
+
+
+def explain_refused_host(confinement: ProgramConfinement, record: HostRecord) -> str:
+    """Return a sentence about a host that a program was refused, with the line that allows it where there is one."""
+    name, asked = confinement.name, write_destination(record.host, record.port)
+    if record.missing is None:
+        return f"{name} may not reach {asked}: {record.reason}."
+    line = write_destination(*record.missing)
+    if record.missing != (record.host, record.port):
+        asked = f"{asked}, which leads to the {record.reason}"
+    if not is_public_host(record.missing[0]):
+        return (
+            f'{name} may not reach {asked}: "network" in its configuration does not name {line}. No line is proposed'
+            " for a place of this machine or of a private network: the operator has to write it."
+        )
+    return (
+        f'{name} may not reach {asked}. To allow this, the operator adds "{line}" to "network" in the configuration of'
+        f" {name}: on the page /servers/{name}/settings, or in the file servers/{name}.json."
+    )
+
+
+def is_public_host(host: str) -> bool:
+    """Whether a host is neither this machine nor known to be in a private network."""
+    if is_address(host):
+        return ip_address(host).is_global
+    return not is_this_machine(host) and not is_private_name(host)
 
 
 def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> Iterator[str]:

@@ -35,6 +35,7 @@ from patchbay.processes.confinement.programs import (
 )
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from patchbay.processes.confinement.user_settings import find_user_settings
+from patchbay.processes.egress.egress_plans import EgressPlan, plan_egress
 from patchbay.processes.limits import MAX_FILE_BYTES, MIB, max_user_tasks
 
 SHARED_MEMORY_MIB, BROWSER_SHARED_MEMORY_MIB = 256, 2048
@@ -51,12 +52,14 @@ class ProgramStart:
     """How a confined program starts: its environment, its folder, and its plan for `confined_start.py`.
 
     `temporary` is the folder that it sees as /tmp; `remove_temporary_folder` removes it when the program has ended.
+    `egress` is what it has in place of a network, None without a list of hosts.
     """
 
     environment: Mapping[str, str]
     folder: str
     plan: bytes
     temporary: Path
+    egress: EgressPlan | None
 
 
 def plan_start(
@@ -76,16 +79,22 @@ def plan_start(
     own, temporary = _make_folders(confinement)
     folder = str(Path(cwd).absolute()) if cwd else str(own)
     places = confinement.allowed_paths()
+    listed = confinement.egress
+    egress = plan_egress(listed) if listed is not None else None
+    steps = [*_steps(confinement, places, (*words, folder), temporary, egress)] if walled else []
     plan = {
         "namespaces": find_namespace_way() if walled else "",
-        "network": confinement.permissions.network,
-        "mounts": [*_steps(confinement, places, (*words, folder), temporary)] if walled else [],
+        "network": confinement.permissions.network is True,
+        "egress": (egress.addresses, egress.listeners) if egress is not None else None,
+        "mounts": steps,
         "rules": _rules(confinement, places, temporary, walled) if locked else None,
         "ports": [],
         "limits": _limits(confinement),
     }
-    changed = _environment(confinement, environment, str(TMP) if walled else str(temporary)) | dict(given)
-    return ProgramStart(changed, folder, marshal.dumps(plan), temporary)
+    changed = _environment(confinement, environment, str(TMP) if walled else str(temporary))
+    if egress is not None:
+        changed |= egress.environment
+    return ProgramStart(changed | dict(given), folder, marshal.dumps(plan), temporary, egress)
 
 
 def make_memory_file(content: bytes) -> int:
@@ -142,7 +151,11 @@ def _rules(confinement: ProgramConfinement, places: AllowedPaths, temporary: Pat
 
 
 def _steps(
-    confinement: ProgramConfinement, places: AllowedPaths, words: Sequence[str], temporary: Path
+    confinement: ProgramConfinement,
+    places: AllowedPaths,
+    words: Sequence[str],
+    temporary: Path,
+    egress: EgressPlan | None,
 ) -> Iterator[tuple[str | int | list[tuple[str, bool]] | list[str], ...]]:
     """Yield the steps that make the program's view of the file system, each with its name in `confined_start.STEPS`."""
     own = confinement.own_folder
@@ -152,6 +165,8 @@ def _steps(
     if Path(SHARED_MEMORY).is_dir():
         is_browser = confinement.permissions.needs == BROWSER
         yield "memory", SHARED_MEMORY, BROWSER_SHARED_MEMORY_MIB if is_browser else SHARED_MEMORY_MIB
+        if egress is not None:
+            yield "hosts", egress.hosts, f"{SHARED_MEMORY}/hosts"
     writable = [*places.own, *places.writes]
     # What a line lets the program change stays so where another line, or the command line, lets it read.
     shown = [(str(one), False) for one in writable]

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +26,8 @@ from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from patchbay.processes.confinement.user_settings import IsSecret, find_user_settings
+from patchbay.processes.egress.egress_list import EgressList, describe_egress, parse_egress_list
+from patchbay.processes.egress.egress_records import EgressRecords
 
 CONFINED_START = str(Path(__file__).resolve().parents[1] / "confined_start.py")
 """The program that confines a program and starts it."""
@@ -56,14 +58,15 @@ TMP = Path("/tmp")
 class ProgramPermissions:
     """What the configuration of one program allows; `confine` empty is the default of the hub.
 
-    `reads` and `writes` are paths, `~` is the home folder of the user. `memory` is in MiB, 0 for the default.
+    `reads` and `writes` are paths, `~` is the home folder of the user. `network` is whether the program has one, or the
+    only hosts and ports that it may reach (`egress_list.py`). `memory` is in MiB, 0 for the default.
     """
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     home: str = OWN
     needs: str = ""
-    network: bool = True
+    network: bool | tuple[str, ...] = True
     confine: str = ""
     memory: int = 0
 
@@ -117,11 +120,12 @@ def active_program_protections(wanted: Collection[str]) -> tuple[str, ...]:
 
 
 def describe_program_protections(
-    names: Collection[str], version: int, is_root: bool
+    names: Collection[str], version: int, is_root: bool, network: bool | tuple[str, ...] = False
 ) -> Sequence[tuple[str, bool, str]]:
     """Return a row for each protection: its title, whether it holds, and what it does or what is missing.
 
-    `names` are the active protections, `version` is that of Landlock, `is_root` says whether the hub runs as root.
+    `names` are the active protections, `version` is that of Landlock, `is_root` says whether the hub runs as root, and
+    `network` is that of a configuration; without one, the row says whether this machine can restrict a network.
     """
     walled, locked = NAMESPACES in names, LANDLOCK in names
     files = walled or locked
@@ -137,8 +141,17 @@ def describe_program_protections(
         _row("sockets", walled, "reaches no control socket, such as those of docker and D-Bus", spaces),
         _row("temporary files", walled, "has a /tmp of its own", spaces),
         _row("ports", ports, "cannot listen on the hub's port", "Landlock of Linux 6.7"),
+        _describe_network(network, walled, spaces),
         _row("processor", not is_root, "has a limited number of processes", "a hub that does not run as root"),
     )
+
+
+def _describe_network(network: bool | tuple[str, ...], walled: bool, needs: str) -> tuple[str, bool, str]:
+    if network is True:
+        what = "the program uses the network of this machine, the services on localhost and the hub included"
+        return "network", False, f'{what}; "network" in its configuration restricts it'
+    reach = f"reaches only {describe_egress(network)}" if network else "reaches no host"
+    return _row("network", walled, reach, f"{needs}: the program does not start")
 
 
 def _row(title: str, holds: bool, what: str, needs: str) -> tuple[str, bool, str]:
@@ -172,7 +185,7 @@ class ProgramConfinement:
     """The confinement of one program: `name` names it for people, `environ` is the environment of the hub.
 
     `file` is where its configuration is written, for sentences. `program` says which program it is: another one under
-    the same name gets another folder.
+    the same name gets another folder. `records` are the hosts that it asked its proxy for.
     """
 
     name: str
@@ -181,6 +194,7 @@ class ProgramConfinement:
     environ: Mapping[str, str]
     file: str = ""
     program: str = ""
+    records: EgressRecords = field(default_factory=EgressRecords, compare=False)
 
     @property
     def is_on(self) -> bool:
@@ -231,11 +245,24 @@ class ProgramConfinement:
         opened = [one for one in self.writes if one not in refused]
         changes = ", ".join((str(self.own_folder), "its own /tmp", *opened))
         reads = f", except {', '.join(self.permissions.reads)}" if self.permissions.reads else ""
-        network = "" if self.permissions.network else " It has no network."
+        network = f" {self._network_sentence}" if self.permissions.network is not True else ""
         return (
             "It reads neither the files of the hub nor private places of the user, such as ~/.ssh and ~/.config"
             f"{reads}; it changes only {changes}.{network}"
         )
+
+    @property
+    def egress(self) -> EgressList | None:
+        """The only hosts and ports that it may reach; None without a list. Raises EgressEntryError."""
+        entries = self.permissions.network
+        return None if isinstance(entries, bool) else parse_egress_list(entries)
+
+    @property
+    def _network_sentence(self) -> str:
+        entries = self.permissions.network
+        if isinstance(entries, bool):
+            return "It has no network."
+        return f"Of the network it reaches only {describe_egress(entries)}, through a proxy of the hub."
 
     def hidden_places(self) -> tuple[Path, ...]:
         """Return the private places that stay hidden: without those that the configuration opens."""
@@ -270,10 +297,10 @@ class ProgramConfinement:
         named += [("writes", one, (*hub, *kept)) for one in self.writes]
         own = self.own_folder.resolve()
         found = []
-        for field, text, closed in named:
+        for name, text, closed in named:
             with suppress(ValueError):
                 place = resolve_place(text, self.environ)
-                found += [(field, text)] if is_within(place, closed) and not place.is_relative_to(own) else []
+                found += [(name, text)] if is_within(place, closed) and not place.is_relative_to(own) else []
         return found
 
     def check(self) -> None:
@@ -284,11 +311,12 @@ class ProgramConfinement:
                 f'its configuration requires confinement ("confine": "{REQUIRED}"), and this machine lacks'
                 f" {' and '.join(lacking)}; `patchbay doctor` says why"
             )
-        if not self.permissions.network and NAMESPACES not in self.names:
-            raise ConfinementMissing(
-                'its configuration has "network": false, and this machine has no namespaces to enforce it;'
-                " `patchbay doctor` says why"
-            )
+        if self.permissions.network is not True and (NAMESPACES not in self.names or not self.is_on):
+            what = "a list of hosts" if self.permissions.network is not False else '"network": false'
+            missing = "this machine has no namespaces to enforce it; `patchbay doctor` says why"
+            if self.mode == OFF:
+                missing = f'its confinement is switched off ("confine": "{OFF}"), so nothing would enforce it'
+            raise ConfinementMissing(f"its configuration has {what}, and {missing}")
 
 
 def resolve_place(place: str, environ: Mapping[str, str]) -> Path:

@@ -1,8 +1,8 @@
 """Buttons of the operator that switch a server on or off, restart it, remove it, and bring a removed one back.
 
 The changes are those of `patchbay enable`, `disable`, `restart`, `remove` and `restore`. Each has a way back:
-the button that undoes it is on the page to which the browser is redirected. A further button allows the tools of a
-server to change a folder, and one a mounted program to read a place; the page of its past undoes both.
+the button that undoes it is on the page to which the browser is redirected. Further buttons allow the tools of a
+server to change a folder, and a mounted program to read a place and to reach a host; the page of its past undoes them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from flask import Blueprint, Response
 
 from patchbay.catalogue.operating.allowed_folders import allow_place
+from patchbay.catalogue.operating.allowed_hosts import allow_host
 from patchbay.catalogue.operating.removal import remove_server, restore_server
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.errors import ConfigError, InvalidParams
@@ -23,7 +24,7 @@ from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.site import Site
 
-ON, OFF, RESTART, REMOVE, RESTORE = "on", "off", "restart", "remove", "restore"
+ON, OFF, RESTART, REMOVE, RESTORE, NETWORK = "on", "off", "restart", "remove", "restore", "network"
 
 
 class _Views:
@@ -33,15 +34,17 @@ class _Views:
         self._folder = site.settings.servers
 
     def change(self, name: str) -> Response:
-        """POST /servers/<name>/settings with `do`: on, off, restart, remove; writes or reads with a `folder`.
+        """POST /servers/<name>/settings with `do`: on, off, restart, remove, writes, reads, network.
 
-        Raises Refused, ReadOnly, UnknownServer, InvalidParams.
+        With writes and reads comes a `folder`, with network a `host`. Raises Refused, ReadOnly,
+        UnknownServer, InvalidParams.
         """
         fields = read_change_form(self._site)
         do, who = fields.get("do", ""), find_author(self._site)
         server, _ = find_shown_server(self._site, name)
-        if do not in (ON, OFF, RESTART, REMOVE, WRITES, READS):
-            raise InvalidParams(f"do must be {ON}, {OFF}, {RESTART}, {REMOVE}, {WRITES} or {READS}; it is {do!r:.60}")
+        known = (ON, OFF, RESTART, REMOVE, WRITES, READS, NETWORK)
+        if do not in known:
+            raise InvalidParams(f"do must be one of {', '.join(known)}; it is {do!r:.60}")
         try:
             if do == RESTART:
                 request_restart(self._store, server.name)
@@ -51,6 +54,9 @@ class _Views:
                 line = (do, fields.get("folder", "").strip())
                 hub = hub_places(self._site.settings)
                 allow_place(self._store, self._folder, server.name, server.origin, server.config, line, who, hub)
+            elif do == NETWORK:
+                host = fields.get("host", "").strip()
+                allow_host(self._store, self._folder, server.name, server.origin, server.config, host)
             else:
                 switch_server(self._store, server.name, server.origin, server.config, do == ON, who)
         except ConfigError as problem:

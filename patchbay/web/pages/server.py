@@ -20,7 +20,9 @@ from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
-from patchbay.processes.confinement.program_denials import is_proposable
+from patchbay.kinds.requested_hosts import load_requested_hosts
+from patchbay.processes.confinement.program_denials import is_proposable, is_public_host
+from patchbay.processes.egress.egress_list import parse_egress_list, write_destination
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.settings import hub_places, whole_environment
 from patchbay.store import Store
@@ -41,7 +43,7 @@ MAX_MOVES = 50
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
-DONE = ("on", "off", "restart", "writes", "reads")
+DONE = ("on", "off", "restart", "writes", "reads", "network")
 """Changes that the tab of settings confirms."""
 
 
@@ -85,6 +87,7 @@ class _Views:
             "source": text,
             "versions": versions,
             "past": list_moves(self._store, f"{SERVERS}{found.name}") if shown else [],
+            "hosts": list_hosts(self._store, found) if shown else [],
         }
         return render_answer(
             self._site,
@@ -146,6 +149,25 @@ class _Views:
 
     def _compared(self, old: str | None, new: str | None) -> Comparison:
         return compare_contents(self._store, old, new)
+
+
+def list_hosts(store: Store, server: Server) -> list[dict[str, Any]]:
+    """Return what the program of a mounted server asked its proxy for, the latest first.
+
+    `line` is the entry that a button offers for a refused host; empty without one.
+    """
+    network = server.config.get("network", True)
+    if server.kind != "upstream" or isinstance(network, bool):
+        return []
+    listed = parse_egress_list(network)
+    rows = []
+    for one in load_requested_hosts(store.journal, server.name):
+        missing = one.missing
+        if missing is not None and listed.allows(*missing):
+            missing = None
+        line = write_destination(*missing) if missing is not None and is_public_host(missing[0]) else ""
+        rows.append(asdict(one) | {"asked": write_destination(one.host, one.port), "line": line})
+    return rows
 
 
 def describe_impact(old: Server, new: Server) -> dict[str, Any]:

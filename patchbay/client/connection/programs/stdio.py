@@ -38,6 +38,7 @@ from patchbay.client.connection.programs.input_pipe import InputPipe
 from patchbay.client.connection.programs.output_pipe import READ_BYTES, OutputPipe
 from patchbay.client.connection.programs.own_folder import fix_paths
 from patchbay.client.connection.programs.unusual_lines import read_unusual
+from patchbay.client.egress.serving import Egress, serve_egress
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 from patchbay.processes.confinement.program_folders import remove_temporary_folder
@@ -217,14 +218,25 @@ async def run_program(
     """
     inherited = {name: value for name, value in plan.environ.items() if INHERITED_VARIABLES.fullmatch(name)}
     start = await asyncio.to_thread(_prepare_start, target, inherited, plan.confinement)
+    async with serve_egress(start.egress) as listeners, _run_started(start, target, plan.limit, listeners) as streams:
+        yield streams
+
+
+@asynccontextmanager
+async def _run_started(
+    start: _Start, target: Stdio, limit: int, listeners: socket.socket | None
+) -> AsyncIterator[tuple[ChildProcess, tuple[ChildProcess, InputPipe]]]:
+    """Start a program as planned. `listeners` gets the sockets in its network namespace, None without a proxy."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
         try:
-            process, inlet, output = await _start_process(start, target, theirs, plan.limit)
+            process, inlet, output = await _start_process(start, target, theirs, limit, listeners)
         finally:
             theirs.close()
-        child = ChildProcess(process, inlet, output, ours, plan.limit)
+            if listeners is not None:
+                listeners.close()
+        child = ChildProcess(process, inlet, output, ours, limit)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(child.watch_exit)
@@ -245,7 +257,8 @@ async def run_program(
 class _Start:
     """How a program is started: its command line, environment and folder.
 
-    A confined one has the plan of its confinement, and a folder that is removed when it has ended.
+    A confined one has the plan of its confinement, a folder that is removed when it has ended, and its way to the hosts
+    of its list.
     """
 
     words: Sequence[str]
@@ -253,12 +266,13 @@ class _Start:
     folder: str
     plan: bytes | None = None
     temporary: Path | None = None
+    egress: Egress | None = None
 
 
 def _prepare_start(target: Stdio, inherited: Mapping[str, str], confinement: ProgramConfinement | None) -> _Start:
     """Find the program, and plan its confinement. Raises Unreachable."""
     environment = {**inherited, **target.env}
-    if confinement is None or not confinement.is_on:
+    if confinement is None or (not confinement.is_on and confinement.permissions.network is True):
         return _Start([_find_executable(target, environment), *target.args], environment, target.cwd or "")
     target = fix_paths(target, Path.cwd())
     words = [_find_executable(target, environment), *target.args]
@@ -266,14 +280,16 @@ def _prepare_start(target: Stdio, inherited: Mapping[str, str], confinement: Pro
         planned = plan_start(confinement, words, inherited, target.env, target.cwd)
     except ConfinementMissing as problem:
         raise Unreachable(f"{target.label} cannot be started: {problem}") from problem
-    return _Start(words, planned.environment, planned.folder, planned.plan, planned.temporary)
+    egress = Egress(confinement, planned.egress) if planned.egress is not None else None
+    return _Start(words, planned.environment, planned.folder, planned.plan, planned.temporary, egress)
 
 
 async def _start_process(
-    start: _Start, target: Stdio, control: socket.socket, limit: int
+    start: _Start, target: Stdio, control: socket.socket, limit: int, listeners: socket.socket | None
 ) -> tuple[asyncio.subprocess.Process, InputPipe, OutputPipe]:
     plan = make_memory_file(start.plan) if start.plan is not None else None
-    script = [REAPER] if plan is None else [CONFINED_START, str(plan)]
+    passed = [one for one in (plan, listeners.fileno() if listeners is not None else None) if one is not None]
+    script = [REAPER] if plan is None else [CONFINED_START, ",".join(map(str, passed))]
     (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -283,7 +299,7 @@ async def _start_process(
             stdout=their_output,
             stderr=subprocess.PIPE,
             env=start.environment,
-            pass_fds=(control.fileno(), *([plan] if plan is not None else ())),
+            pass_fds=(control.fileno(), *passed),
             start_new_session=True,
         )
     except BaseException as problem:
