@@ -53,9 +53,22 @@ SHORT_HELP = "\b\nExit codes: 0 success, 1 failure, 2 wrong usage; others: docs/
 """The last line of the help page of a command."""
 
 
-def with_examples(*lines: str) -> str:
-    """Return the examples and the last line of the help page of a command."""
-    return f"{_format_examples(lines)}\n{SHORT_HELP}"
+GREETER = "`patchbay new greeter`"
+"""What makes the server `greeter` of the examples; the hub ships the others."""
+
+TIME_MOUNT = "`patchbay mount time mcp+uvx://mcp-server-time/mcp-server-time`"
+"""What makes the mounted server `time` of the examples."""
+
+TIME_PROFILE = "`patchbay profile new mcp time mcp+uvx://mcp-server-time/mcp-server-time`"
+"""What makes the profile `time` of the examples."""
+
+DEMO = "`patchbay room create demo`"
+"""What makes the room of the examples, at a hub that runs."""
+
+
+def with_examples(*lines: str, after: str = "") -> str:
+    """Return the examples and the last line of the help page of a command; `after` says what to make before them."""
+    return f"{_format_examples(lines, after)}\n{SHORT_HELP}"
 
 
 def with_examples_and_codes(*lines: str) -> str:
@@ -63,5 +76,5 @@ def with_examples_and_codes(*lines: str) -> str:
     return f"{_format_examples(lines)}\n{HELP}"
 
 
-def _format_examples(lines: tuple[str, ...]) -> str:
-    return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines)
+def _format_examples(lines: tuple[str, ...], after: str = "") -> str:
+    return f"\b\nExamples{', after ' if after else ''}{after}:\n" + "".join(f"  {line}\n" for line in lines)

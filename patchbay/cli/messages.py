@@ -22,7 +22,7 @@ _TYPED = "patchbay.typed"
 COMPLETION = "patchbay.cli.completion"
 """The module that a shell's question for completion needs."""
 
-EXAMPLES = "\b\nExamples:"
+EXAMPLES = "\b\nExamples"
 """How the examples of a help page begin."""
 
 

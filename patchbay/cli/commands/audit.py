@@ -71,7 +71,10 @@ def export_command(context: click.Context, /, since: str | None, **_: Any) -> No
 
 
 @audit_command.command(
-    "verify", epilog=exit_codes.with_examples("patchbay audit verify", "patchbay audit verify chain.ndjson")
+    "verify",
+    epilog=exit_codes.with_examples(
+        "patchbay audit verify", "patchbay audit export > chain.ndjson", "patchbay audit verify chain.ndjson"
+    ),
 )
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option(

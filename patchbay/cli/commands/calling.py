@@ -26,7 +26,7 @@ from patchbay.client.addresses.address import Address, NamedServer, Operation, p
 from patchbay.client.addresses.targets import AddressError, mask_url
 from patchbay.client.source import Record, get_scheme
 from patchbay.client.sources.mcp import McpSource
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import GREETER, with_examples
 
 Json = Mapping[str, Any]
 
@@ -48,9 +48,9 @@ OUTPUT = click.option(
 @click.command(
     "inspect",
     epilog=with_examples(
-        'patchbay inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
+        'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"',
         'patchbay inspect "mcp+npx://@upstash/context7-mcp@latest"',
-        "patchbay inspect /mcp/hello --format json",
+        "patchbay inspect /mcp/echo --format json",
         "patchbay inspect https://example.org/mcp --header 'Authorization: Bearer ${KEY}'",
     ),
 )
@@ -75,15 +75,16 @@ def inspect(work: ClientSession, /, address: str, style: str) -> None:
 @click.command(
     "call",
     epilog=with_examples(
-        "patchbay call /mcp/hello greet name=Ann",
-        "patchbay call /mcp/hello greet name=Ann --text",
-        'patchbay call "/mcp/hello/greet?name=Ann"',
+        "patchbay call /mcp/greeter greet name=Ann",
+        "patchbay call /mcp/greeter greet name=Ann --text",
+        'patchbay call "/mcp/greeter/greet?name=Ann"',
         "patchbay call mcp+uvx://mcp-server-time/mcp-server-time get_current_time timezone=UTC",
         "patchbay call openapi+https://api.example.org listTrials gene=BRAF",
-        "patchbay call @todo add --args '{\"priority\": 1}'",
-        "patchbay call @todo add text=@notes.md",
-        "patchbay call @browser screenshot --output shot.png",
-        'cat names.ndjson | patchbay call "/mcp/hello/greet" --each',
+        'patchbay call /mcp/greeter greet --args \'{"name": "Ann"}\'',
+        "echo Ann | patchbay call /mcp/greeter greet name=@-",
+        "patchbay call /mcp/greeter greet name=Ann --output greeting.txt",
+        'echo \'{"name": "Ann"}\' | patchbay call /mcp/greeter/greet --each',
+        after=GREETER,
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -117,8 +118,8 @@ def call(
 @click.command(
     "read",
     epilog=with_examples(
-        "patchbay read @biomcp resource://trials/NCT12345",
-        'patchbay read "@biomcp?resource=resource://trials/NCT12345"',
+        "patchbay read /mcp/jq jq://cheat-sheet",
+        'patchbay read "/mcp/jq?resource=jq://cheat-sheet"',
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -136,7 +137,8 @@ def read(work: ClientSession, /, address: str, uri: str, style: Style, output: s
 @click.command(
     "prompt",
     epilog=with_examples(
-        "patchbay prompt @notes summary style=short", 'patchbay prompt "@notes?prompt=summary&style=short"'
+        "patchbay prompt /mcp/markdown draft topic=tea tone=friendly",
+        'patchbay prompt "/mcp/markdown?prompt=draft&topic=tea&tone=friendly"',
     ),
 )
 @click.argument("address", shell_complete=complete_address)

@@ -56,10 +56,11 @@ CLIENT = {
     late=CLIENT,
     context_settings=CONTEXT,
     epilog=with_examples_and_codes(
-        'jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
-        'jn cat "@biomcp/search?gene=BRAF"',
-        'jn cat "mcp+uvx://..." | jn filter \'select(.text | contains("Phase 3"))\' | jn put results.json',
-        "jn profile update biomcp",
+        'jn inspect "mcp+uvx://mcp-server-time/mcp-server-time"',
+        'jn profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time"',
+        'jn cat "@time/get_current_time?timezone=UTC"',
+        'jn cat "@time/get_current_time?timezone=UTC" | jn filter .text | jn put results.json',
+        "jn profile update time",
     ),
 )
 @click.version_option(patchbay.__version__, message="jn %(version)s")

@@ -11,15 +11,16 @@ from patchbay.cli.messages import write_note
 from patchbay.cli.records.ndjson import read_standard_input
 from patchbay.cli.records.output import FailureCounter, emit
 from patchbay.errors import ConfigError
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import GREETER, with_examples
 
 
 @click.command(
     "filter",
     epilog=with_examples(
-        'patchbay cat "/mcp/hello/greet?name=Ann" | patchbay filter \'select(.text | contains("Ann"))\'',
-        "patchbay cat \"/mcp/hello?list=tools\" | patchbay filter '.name'",
-        "patchbay cat \"/mcp/hello/greet?name=Ann\" | patchbay filter -r '.text'",
+        'patchbay cat "/mcp/greeter/greet?name=Ann" | patchbay filter \'select(.text | contains("Ann"))\'',
+        "patchbay cat \"/mcp/greeter?list=tools\" | patchbay filter '.name'",
+        "patchbay cat \"/mcp/greeter/greet?name=Ann\" | patchbay filter -r '.text'",
+        after=GREETER,
     ),
 )
 @click.argument("expression")

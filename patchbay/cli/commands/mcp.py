@@ -21,16 +21,21 @@ from patchbay.client.sources.records import make_list_records
 from patchbay.client.sources.skill_folders import save_skill
 from patchbay.client.sources.skills import find_skill, get_skill_name, list_skills, load_files, load_skill
 from patchbay.client.suggestions import describe_unknown_name
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import TIME_PROFILE, with_examples
 from patchbay.views.terminal import is_terminal
 
 ADDRESS = click.argument("address", shell_complete=complete_address)
 
 
+SKILLS = "a server crafts whose configuration has skills (docs/definitions.md)"
+
+
 @click.group(
     "mcp",
     epilog=with_examples(
-        'patchbay mcp explore "mcp+uvx://biomcp-python/biomcp?command=run"', "patchbay mcp hash @biomcp"
+        'patchbay mcp explore "mcp+uvx://mcp-server-time/mcp-server-time"',
+        "patchbay mcp hash @time",
+        after=TIME_PROFILE,
     ),
 )
 def mcp() -> None:
@@ -39,7 +44,7 @@ def mcp() -> None:
 
 @mcp.command(
     "explore",
-    epilog=with_examples('patchbay mcp explore "mcp+uvx://biomcp-python/biomcp?command=run" > schema.json'),
+    epilog=with_examples('patchbay mcp explore "mcp+uvx://mcp-server-time/mcp-server-time" > schema.json'),
 )
 @ADDRESS
 @with_session
@@ -50,7 +55,7 @@ def explore(work: ClientSession, /, address: str) -> None:
     print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
-@mcp.command("tools", epilog=with_examples('patchbay mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
+@mcp.command("tools", epilog=with_examples('patchbay mcp tools "mcp+uvx://mcp-server-time/mcp-server-time"'))
 @ADDRESS
 @with_session
 @with_headers
@@ -60,7 +65,9 @@ def tools(work: ClientSession, /, address: str) -> None:
         emit(record)
 
 
-@mcp.command("schema", epilog=with_examples('patchbay mcp schema "mcp+uvx://biomcp-python/biomcp?command=run" search'))
+@mcp.command(
+    "schema", epilog=with_examples('patchbay mcp schema "mcp+uvx://mcp-server-time/mcp-server-time" get_current_time')
+)
 @ADDRESS
 @click.argument("tool", shell_complete=complete_schema_tool)
 @with_session
@@ -76,7 +83,9 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
 @mcp.command(
     "hash",
     epilog=with_examples(
-        'patchbay mcp hash "mcp+uvx://biomcp-python/biomcp?command=run"', "patchbay mcp hash @biomcp --kind cid"
+        'patchbay mcp hash "mcp+uvx://mcp-server-time/mcp-server-time"',
+        "patchbay mcp hash @time --kind cid",
+        after=TIME_PROFILE,
     ),
 )
 @ADDRESS
@@ -106,7 +115,7 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
         write_note(f"Contract: {compute_contract_cid(found)}")
 
 
-@mcp.command("skills", epilog=with_examples("patchbay mcp skills http://127.0.0.1:8000/mcp/crafts"))
+@mcp.command("skills", epilog=with_examples("patchbay mcp skills http://127.0.0.1:8000/mcp/crafts", after=SKILLS))
 @ADDRESS
 @with_session
 @with_headers
@@ -121,6 +130,7 @@ def skills(work: ClientSession, /, address: str) -> None:
     epilog=with_examples(
         "patchbay mcp skill http://127.0.0.1:8000/mcp/crafts weave",
         "patchbay mcp skill http://127.0.0.1:8000/mcp/crafts weave --save ~/.claude/skills",
+        after=SKILLS,
     ),
 )
 @ADDRESS

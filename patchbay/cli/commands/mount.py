@@ -37,8 +37,6 @@ from patchbay.settings import whole_environment
         'patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"',
         'patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"',
         "patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'",
-        "patchbay mount work @work",
-        "patchbay mount github ~/Downloads/mcp.json",
         "patchbay mount tracker https://tracker.example/mcp --account caller",
         "patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'",
     ),
@@ -151,7 +149,7 @@ def _find_server(address: str) -> str:
         return address
 
 
-@click.command("unmount", epilog=exit_codes.with_examples("patchbay unmount time"))
+@click.command("unmount", epilog=exit_codes.with_examples("patchbay unmount time", after=exit_codes.TIME_MOUNT))
 @click.argument("name", shell_complete=complete_server)
 @with_settings_in_help("servers")
 @click.pass_context

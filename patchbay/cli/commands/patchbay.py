@@ -209,8 +209,8 @@ SECTIONS = {
     context_settings=CONTEXT,
     epilog=exit_codes.with_examples_and_codes(
         "patchbay",
-        "patchbay new hello",
-        "patchbay call /mcp/hello greet name=Ann",
+        "patchbay new greeter",
+        "patchbay call /mcp/greeter greet name=Ann",
         'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"',
     ),
 )

@@ -33,8 +33,8 @@ from patchbay.views.hidden_characters import show_hidden_characters
     "approve",
     epilog=exit_codes.with_examples(
         "patchbay approve time",
-        "patchbay approve time now --digest sha256:7d9f...",
-        "patchbay approve time prompt:plan",
+        "patchbay approve time get_current_time",
+        after=exit_codes.TIME_MOUNT,
     ),
 )
 @click.argument("server", shell_complete=complete_server)
@@ -67,7 +67,10 @@ def pins_group() -> None:
     """List what mounted servers changed; export approvals."""
 
 
-@pins_group.command("list", epilog=exit_codes.with_examples("patchbay pins list", "patchbay pins list time --all"))
+@pins_group.command(
+    "list",
+    epilog=exit_codes.with_examples("patchbay pins list", "patchbay pins list time --all", after=exit_codes.TIME_MOUNT),
+)
 @click.argument("names", nargs=-1, metavar="[SERVER]...", shell_complete=complete_server)
 @click.option("--all", "is_whole", is_flag=True, help="List the approved entries too.")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object for each entry.")
@@ -105,7 +108,11 @@ def export_command(context: click.Context, /, names: tuple[str, ...], **_: Any) 
 
 @pins_group.command(
     "import",
-    epilog=exit_codes.with_examples("patchbay pins import approvals.json", "patchbay pins import one.json --as clock"),
+    epilog=exit_codes.with_examples(
+        "patchbay pins import approvals.json",
+        "patchbay pins import approvals.json --as time",
+        after="`patchbay pins export > approvals.json`",
+    ),
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--as", "server", default="", metavar="SERVER", help="The name here of the one server in the document.")

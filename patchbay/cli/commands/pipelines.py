@@ -31,7 +31,7 @@ from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.source import Record, get_scheme, make_error_record
 from patchbay.errors import ConfigError, PatchbayError
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import GREETER, with_examples
 
 DEFAULT_RECORDS = 10
 """Records that `head` and `tail` write without a count."""
@@ -74,11 +74,13 @@ def error_type(problem: PatchbayError) -> str:
 @click.command(
     "cat",
     epilog=with_examples(
-        'patchbay cat "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF"',
-        'patchbay cat "/mcp/hello/greet?name=Ann"',
-        'patchbay cat "/mcp/hello?list=tools"',
-        'patchbay cat "@biomcp?resource=resource://trials/NCT12345"',
-        "patchbay cat results.json",
+        'patchbay cat "mcp+uvx://mcp-server-time/mcp-server-time?tool=get_current_time&timezone=UTC"',
+        'patchbay cat "/mcp/greeter/greet?name=Ann"',
+        'patchbay cat "/mcp/greeter?list=tools"',
+        'patchbay cat "/mcp/jq?resource=jq://cheat-sheet"',
+        'patchbay cat "/mcp/greeter/greet?name=Ann" > results.ndjson',
+        "patchbay cat results.ndjson",
+        after=GREETER,
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -121,9 +123,10 @@ def _with_count(command: Any) -> Any:
 @click.command(
     "head",
     epilog=with_examples(
-        'patchbay head "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF"',
-        'patchbay head -n 3 "/mcp/hello?list=tools"',
-        'patchbay cat "/mcp/hello?list=tools" | patchbay head 5',
+        'patchbay head "mcp+uvx://mcp-server-time/mcp-server-time?tool=get_current_time&timezone=UTC"',
+        'patchbay head -n 3 "/mcp/greeter?list=tools"',
+        'patchbay cat "/mcp/greeter?list=tools" | patchbay head 5',
+        after=GREETER,
     ),
 )
 @_with_count
@@ -139,7 +142,9 @@ def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
 @click.command(
     "tail",
     epilog=with_examples(
-        'patchbay tail -n 3 "/mcp/hello?list=tools"', 'patchbay cat "/mcp/hello?list=tools" | patchbay tail 5'
+        'patchbay tail -n 3 "/mcp/greeter?list=tools"',
+        'patchbay cat "/mcp/greeter?list=tools" | patchbay tail 5',
+        after=GREETER,
     ),
 )
 @_with_count
@@ -162,8 +167,9 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
 @click.command(
     "put",
     epilog=with_examples(
-        'echo \'{"name": "Ann"}\' | patchbay put "/mcp/hello/greet"',
-        "patchbay cat \"/mcp/hello/greet?name=Ann\" | patchbay filter 'select(.text)' | patchbay put results.json",
+        'echo \'{"name": "Ann"}\' | patchbay put "/mcp/greeter/greet"',
+        "patchbay cat \"/mcp/greeter/greet?name=Ann\" | patchbay filter 'select(.text)' | patchbay put results.json",
+        after=GREETER,
     ),
 )
 @click.argument("target", shell_complete=complete_address)

@@ -30,7 +30,7 @@ from patchbay.client.profiles.lookup import ProfileRow, Profiles, find_homes
 from patchbay.client.source import Source
 from patchbay.client.sources import make_sources
 from patchbay.errors import PatchbayError
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import TIME_PROFILE, with_examples
 from patchbay.settings import whole_environment
 
 REFERENCE = click.argument("reference", shell_complete=profile_names)
@@ -46,7 +46,7 @@ CHANGE_COLOURS: Mapping[str, str] = {"breaking": "red", "review": "yellow", "non
 @click.group(
     "profile",
     epilog=with_examples(
-        "patchbay profile list", "patchbay profile validate @biomcp", "patchbay profile update biomcp"
+        "patchbay profile list", "patchbay profile validate @time", "patchbay profile update time", after=TIME_PROFILE
     ),
 )
 def profile() -> None:
@@ -92,7 +92,7 @@ def _profile_row(plugin: str, row: ProfileRow) -> dict[str, Any]:
     return {"plugin": plugin, "directory": str(row.directory), **{name: getattr(row, name) for name in names}}
 
 
-@profile.command("info", epilog=with_examples("patchbay profile info @biomcp"))
+@profile.command("info", epilog=with_examples("patchbay profile info @time", after=TIME_PROFILE))
 @REFERENCE
 @FORMAT
 def info(reference: str, style: str) -> None:
@@ -114,10 +114,11 @@ def info(reference: str, style: str) -> None:
 @profile.command(
     "explore",
     epilog=with_examples(
-        "patchbay profile explore @biomcp",
-        'patchbay profile explore "mcp+uvx://biomcp-python/biomcp?command=run"',
+        "patchbay profile explore @time",
+        'patchbay profile explore "mcp+uvx://mcp-server-time/mcp-server-time"',
         "patchbay profile explore https://api.example.org/openapi.json",
         "patchbay profile explore s3://my-bucket/data/",
+        after=TIME_PROFILE,
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -128,7 +129,7 @@ def explore(work: ClientSession, /, address: str) -> None:
     print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
-@profile.command("validate", epilog=with_examples("patchbay profile validate @biomcp"))
+@profile.command("validate", epilog=with_examples("patchbay profile validate @time", after=TIME_PROFILE))
 @REFERENCE
 @FORMAT
 @with_session
@@ -159,7 +160,7 @@ def format_changes(changes: Iterable[ContractChange]) -> Iterator[str]:
         yield f"  - {make_printable(change.sentence)} {mark}"
 
 
-@profile.command("version", epilog=with_examples("patchbay profile version @biomcp"))
+@profile.command("version", epilog=with_examples("patchbay profile version @time", after=TIME_PROFILE))
 @click.argument("address", shell_complete=complete_address)
 @with_session
 def version(work: ClientSession, /, address: str) -> None:
@@ -173,7 +174,10 @@ def version(work: ClientSession, /, address: str) -> None:
 
 
 @profile.command(
-    "diff", epilog=with_examples("patchbay profile diff @biomcp", "patchbay profile diff @biomcp --format json")
+    "diff",
+    epilog=with_examples(
+        "patchbay profile diff @time", "patchbay profile diff @time --format json", after=TIME_PROFILE
+    ),
 )
 @REFERENCE
 @FORMAT
@@ -194,7 +198,9 @@ def diff(work: ClientSession, /, reference: str, style: str) -> None:
 
 @profile.command(
     "test",
-    epilog=with_examples("patchbay profile test @biomcp", 'patchbay profile test @biomcp "search?gene=BRAF"'),
+    epilog=with_examples(
+        "patchbay profile test @time", 'patchbay profile test @time "get_current_time?timezone=UTC"', after=TIME_PROFILE
+    ),
 )
 @REFERENCE
 @click.argument("references", nargs=-1)

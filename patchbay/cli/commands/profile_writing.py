@@ -50,7 +50,7 @@ from patchbay.client.sources.http_targets import PLUGIN, make_connection_fields
 from patchbay.client.sources.http_updates import update_endpoints
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.suggestions import describe_unknown_name
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import TIME_PROFILE, with_examples
 from patchbay.views.terminal import is_terminal
 
 UPDATABLE_PLUGINS = {"mcp": "MCP server", "http": "HTTP API"}
@@ -67,7 +67,9 @@ EXAMPLES = click.option(
 @profile.command(
     "create",
     epilog=with_examples(
-        "patchbay profile create biomcp < profile.json", "patchbay profile create biomcp --pin < profile.json"
+        'echo \'{"command": "uvx", "args": ["mcp-server-time"], "transport": "stdio"}\' > time.json',
+        "patchbay profile create time < time.json",
+        "patchbay profile create time --pin < time.json",
     ),
 )
 @click.argument("name")
@@ -113,9 +115,9 @@ def _save_profile(made: Profile, examples: bool | None, project: bool) -> None:
 @profile.command(
     "new",
     epilog=with_examples(
-        'patchbay profile new mcp biomcp "mcp+uvx://biomcp-python/biomcp?command=run"',
+        'patchbay profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time"',
         'patchbay profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time" --tool get_current_time',
-        'patchbay profile new mcp notes "mcp+python://./notes.py" --minimal',
+        'patchbay profile new mcp clock "mcp+uvx://mcp-server-time/mcp-server-time" --minimal',
         'patchbay profile new http trials "openapi+https://api.example.org?header.X-Key=${TRIALS_KEY}"',
     ),
 )
@@ -208,9 +210,10 @@ def _make_api_profile(
 @profile.command(
     "update",
     epilog=with_examples(
-        "patchbay profile update biomcp",
-        "patchbay profile update @biomcp --yes",
-        "patchbay profile update biomcp --examples --no-test",
+        "patchbay profile update time",
+        "patchbay profile update @time --yes",
+        "patchbay profile update time --examples --no-test",
+        after=TIME_PROFILE,
     ),
 )
 @REFERENCE
@@ -325,7 +328,7 @@ PROFILES = profile
 """The group `profile` with all its commands."""
 
 
-@profile.command("remove", epilog=with_examples("patchbay profile remove @biomcp"))
+@profile.command("remove", epilog=with_examples("patchbay profile remove @time", after=TIME_PROFILE))
 @REFERENCE
 def remove(reference: str) -> None:
     """Remove a profile of the project or the user. The file moves to the directory .deleted beside the profiles."""
@@ -338,7 +341,7 @@ def remove(reference: str) -> None:
 
 @profile.command(
     "restore",
-    epilog=with_examples("patchbay profile restore @biomcp", "patchbay profile restore @biomcp 2026-11-23T040102.123Z"),
+    epilog=with_examples("patchbay profile restore @time", after=f"{TIME_PROFILE} and `patchbay profile remove time`"),
 )
 @REFERENCE
 @click.argument("time", default="")

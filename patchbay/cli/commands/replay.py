@@ -22,7 +22,10 @@ from patchbay.protocol.replaying import replay as replay_call
 from patchbay.settings import Settings
 
 
-@click.command("replay", epilog=exit_codes.with_examples("patchbay replay 120-3", "patchbay replay 57 58 59"))
+@click.command(
+    "replay",
+    epilog=exit_codes.with_examples("patchbay replay ID", after="the page /activity for the ID"),
+)
 @click.argument("records", metavar="RECORD...", nargs=-1, required=True)
 @with_settings_in_help("data")
 @click.pass_context

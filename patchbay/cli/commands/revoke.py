@@ -19,7 +19,7 @@ from patchbay.settings import Settings
 @click.command(
     "revoke",
     epilog=exit_codes.with_examples(
-        'patchbay revoke bafkrei... --why "it leaks its arguments"', "patchbay revoke notes --lift"
+        'patchbay revoke echo --why "it leaks its arguments"', "patchbay revoke echo --lift"
     ),
 )
 @click.argument("target", shell_complete=complete_server)

@@ -66,7 +66,7 @@ def check_folder(folder: Path) -> Verdict:
     """Check that the servers folder exists and can be written."""
     shown = quote_word(str(folder))
     if not folder.exists():
-        return warning("servers folder", f"{folder} does not exist", "patchbay new hello")
+        return warning("servers folder", f"{folder} does not exist", "patchbay new greeter")
     if not folder.is_dir():
         return problem("servers folder", f"{folder} is not a folder", f"mv {shown} {shown}.old")
     if not os.access(folder, os.R_OK | os.X_OK):

@@ -75,9 +75,8 @@ class Found:
     epilog=exit_codes.with_examples(
         "patchbay import",
         "patchbay import --all --env-file hub.env",
-        "patchbay import cursor github",
-        "patchbay import ~/backup/claude_desktop_config.json --all --dry-run",
-        "patchbay import saved.json --client kiro",
+        "patchbay import cursor",
+        "patchbay import cursor --all --dry-run",
     ),
 )
 @click.argument("source", default="", metavar="[CLIENT|FILE]", shell_complete=complete_source)

@@ -58,7 +58,7 @@ class Order:
     "install",
     epilog=exit_codes.with_examples(
         "patchbay install cursor",
-        "patchbay install claude-desktop notes",
+        "patchbay install claude-desktop echo",
         "patchbay install codex --key laptop",
         "patchbay install --list",
     ),
@@ -108,7 +108,7 @@ def install_command(context: click.Context, /, client: str, only_list: bool, **g
 
 
 @click.command(
-    "uninstall", epilog=exit_codes.with_examples("patchbay uninstall cursor", "patchbay uninstall claude-code notes")
+    "uninstall", epilog=exit_codes.with_examples("patchbay uninstall cursor", "patchbay uninstall claude-code echo")
 )
 @click.argument("client", shell_complete=complete_client)
 @click.argument("server", default="", shell_complete=complete_server)

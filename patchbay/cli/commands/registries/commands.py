@@ -56,7 +56,7 @@ def search_command(context: click.Context, /, word: str, is_json: bool, **_: Any
     "add",
     epilog=exit_codes.with_examples(
         "patchbay add time",
-        "patchbay add io.github.example/weather --as weather --env REGION=eu",
+        "patchbay add pypi:mcp-server-time --as clock --env TZ=UTC",
         "patchbay add pypi:mcp-server-time",
         "patchbay add npm:@modelcontextprotocol/server-everything --yes",
     ),

@@ -55,8 +55,9 @@ class Screen:
     "announce",
     epilog=exit_codes.with_examples(
         f'patchbay room announce {EXAMPLE} "mcp+uvx://mcp-server-time/mcp-server-time" --as time',
-        f"patchbay room announce {EXAMPLE} mcp+python://./my_server.py --ask",
-        f"patchbay room announce {EXAMPLE} @notes --server todo=@todo --room http://127.0.0.1:9000/rooms/team",
+        f"patchbay room announce {EXAMPLE} /mcp/echo --ask",
+        f"patchbay room announce {EXAMPLE} /mcp/echo --server jq=/mcp/jq",
+        after=exit_codes.DEMO,
     ),
 )
 @click.argument("room", type=ROOM)

@@ -29,7 +29,14 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 8.0
 """Waits before the connection of a call is opened again: the first one, and the longest."""
 
 
-@click.command("call", epilog=exit_codes.with_examples(f"patchbay room call {EXAMPLE} time now timezone=UTC"))
+@click.command(
+    "call",
+    epilog=exit_codes.with_examples(
+        f"patchbay room call {EXAMPLE} time get_current_time timezone=UTC",
+        after=f"{exit_codes.DEMO} and `patchbay room announce demo"
+        " mcp+uvx://mcp-server-time/mcp-server-time --as time`",
+    ),
+)
 @click.argument("room", type=ROOM)
 @click.argument("server")
 @click.argument("tool")
@@ -156,7 +163,12 @@ def _print(payload: Json, style: str) -> None:
         click.echo(make_printable(text) if isinstance(text, str) else json.dumps(block, ensure_ascii=False))
 
 
-@click.command("mount", epilog=exit_codes.with_examples(f"patchbay room mount {EXAMPLE} docs https://mcp.example/mcp"))
+@click.command(
+    "mount",
+    epilog=exit_codes.with_examples(
+        f"patchbay room mount {EXAMPLE} docs https://mcp.example/mcp", after=exit_codes.DEMO
+    ),
+)
 @click.argument("room", type=ROOM)
 @click.argument("id")
 @click.argument("url")

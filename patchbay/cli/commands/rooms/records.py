@@ -65,7 +65,9 @@ def _numbers(numbers: dict[str, int] | None) -> tuple[str, str]:
     return (str(numbers["members"]), str(numbers["tools"])) if numbers is not None else ("", "")
 
 
-@click.command("log", epilog=exit_codes.with_examples(f"patchbay room log {EXAMPLE} > demo.ndjson"))
+@click.command(
+    "log", epilog=exit_codes.with_examples(f"patchbay room log {EXAMPLE} > demo.ndjson", after=exit_codes.DEMO)
+)
 @click.argument("room", type=ROOM)
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Begin after this entry.")
 @HEADERS
@@ -91,7 +93,12 @@ def _write_log(room: RoomAddress, after: int, headers: tuple[str, ...], into: Bi
         raise Unreachable(f"{url} cannot be reached: {problem}") from problem
 
 
-@click.command("verify", epilog=exit_codes.with_examples("patchbay room verify demo.ndjson"))
+@click.command(
+    "verify",
+    epilog=exit_codes.with_examples(
+        "patchbay room verify demo.ndjson", after=f"{exit_codes.DEMO} and `patchbay room log demo > demo.ndjson`"
+    ),
+)
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "--head",
@@ -130,7 +137,7 @@ def verify_log(file: BinaryIO, head: str | None, key: str | None, pasts: tuple[B
         click.echo(json.dumps(summary | {"state": found.state_cid, "key": found.key}))
 
 
-@click.command("fork", epilog=exit_codes.with_examples(f"patchbay room fork {EXAMPLE} 12 other"))
+@click.command("fork", epilog=exit_codes.with_examples(f"patchbay room fork {EXAMPLE} 12 other", after=exit_codes.DEMO))
 @click.argument("room", type=ROOM)
 @click.argument("seq", type=click.IntRange(min=1))
 @click.argument("name")
@@ -144,7 +151,9 @@ def fork(room: RoomAddress, seq: int, name: str, headers: tuple[str, ...]) -> No
 
 @click.command(
     "remove",
-    epilog=exit_codes.with_examples("patchbay room remove demo", f"patchbay room remove {EXAMPLE} --log demo.ndjson"),
+    epilog=exit_codes.with_examples(
+        "patchbay room remove demo", f"patchbay room remove {EXAMPLE} --log demo.ndjson", after=exit_codes.DEMO
+    ),
 )
 @click.argument("room", type=ROOM)
 @click.option(

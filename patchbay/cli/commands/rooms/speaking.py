@@ -17,7 +17,7 @@ from patchbay.client.rooms.connection import RoomLost, RoomRefusal
 SHOWN_CHARACTERS = 200
 
 
-@click.command("join", epilog=exit_codes.with_examples(f"patchbay room join {EXAMPLE}"))
+@click.command("join", epilog=exit_codes.with_examples(f"patchbay room join {EXAMPLE}", after=exit_codes.DEMO))
 @click.argument("room", type=ROOM)
 @click.option("--after", type=click.IntRange(min=0), metavar="SEQ", help="Show the log after this entry first.")
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [text].")
@@ -48,7 +48,9 @@ def _gist(payload: Any) -> str:
     return whole if len(whole) <= SHOWN_CHARACTERS else whole[:SHOWN_CHARACTERS] + "..."
 
 
-@click.command("say", epilog=exit_codes.with_examples(f'patchbay room say {EXAMPLE} "the build is done"'))
+@click.command(
+    "say", epilog=exit_codes.with_examples(f'patchbay room say {EXAMPLE} "the build is done"', after=exit_codes.DEMO)
+)
 @click.argument("room", type=ROOM)
 @click.argument("text")
 @HEADERS

@@ -17,6 +17,8 @@ from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_sett
 from patchbay.cli.tables import format_rows
 from patchbay.client.errors import Unreachable
 
+LISTED = "`patchbay approvals list` for the ID"
+
 PAGE = "/approvals"
 
 STATES = {
@@ -35,7 +37,7 @@ MAX_ARGUMENT_CHARACTERS = 60
 @click.group(
     "approvals",
     epilog=exit_codes.with_examples(
-        "patchbay approvals list", "patchbay approvals approve ID", "patchbay approvals refuse ID"
+        "patchbay approvals list", "patchbay approvals approve ID", "patchbay approvals refuse ID", after=LISTED
     ),
 )
 def approvals_group() -> None:
@@ -64,7 +66,7 @@ def list_command(context: click.Context, /, shows_all: bool, as_json: bool, **_:
         click.echo(format_rows(rows + [_make_row(each) for each in shown]))
 
 
-@approvals_group.command("approve", epilog=exit_codes.with_examples("patchbay approvals approve ID"))
+@approvals_group.command("approve", epilog=exit_codes.with_examples("patchbay approvals approve ID", after=LISTED))
 @click.argument("id", shell_complete=complete_approval)
 @with_hub
 @click.pass_context
@@ -73,7 +75,7 @@ def approve_command(context: click.Context, /, id: str, **_: Any) -> None:
     _decide(context, id, "approve")
 
 
-@approvals_group.command("refuse", epilog=exit_codes.with_examples("patchbay approvals refuse ID"))
+@approvals_group.command("refuse", epilog=exit_codes.with_examples("patchbay approvals refuse ID", after=LISTED))
 @click.argument("id", shell_complete=complete_approval)
 @with_hub
 @click.pass_context

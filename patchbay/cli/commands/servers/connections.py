@@ -36,7 +36,10 @@ def list_command() -> None:
 
 
 @connections_group.command(
-    "stop", epilog=exit_codes.with_examples("patchbay connections stop", "patchbay connections stop 3f2a90")
+    "stop",
+    epilog=exit_codes.with_examples(
+        "patchbay connections stop", "patchbay connections stop ID", after="`patchbay connections list` for the ID"
+    ),
 )
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def stop_command(names: tuple[str, ...]) -> None:

@@ -84,7 +84,7 @@ def shorten(text: str) -> str:
     return line if len(line) <= MAX_PROBLEM_CHARACTERS else line[: MAX_PROBLEM_CHARACTERS - 3] + "..."
 
 
-@click.command("show", epilog=with_examples("patchbay show notes", "patchbay show notes --json"))
+@click.command("show", epilog=with_examples("patchbay show echo", "patchbay show echo --json"))
 @click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the schemas of all tools.")
 @with_hub

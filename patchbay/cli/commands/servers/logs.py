@@ -38,7 +38,7 @@ SHOWN_EVENTS = ("log", "failed")
 @click.command(
     "logs",
     epilog=with_examples(
-        "patchbay logs", "patchbay logs notes --errors", "patchbay logs --since 1h", "patchbay logs notes --follow"
+        "patchbay logs", "patchbay logs echo --errors", "patchbay logs --since 1h", "patchbay logs echo --follow"
     ),
 )
 @click.argument("name", required=False, shell_complete=complete_server)

@@ -29,9 +29,9 @@ from patchbay.settings import Settings
 @click.command(
     "new",
     epilog=with_examples(
-        "patchbay new hello",
+        "patchbay new greeter",
         "patchbay new count --shell",
-        "patchbay new notes --folder ~/notes",
+        "patchbay new notes --folder ~/Documents",
         "patchbay new far --remote https://mcp.example/mcp",
         "patchbay new shop --api https://shop.example/openapi.json",
     ),

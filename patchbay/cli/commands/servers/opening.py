@@ -26,7 +26,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 """Variables that say that a graphical browser can open a window on Linux."""
 
 
-@click.command("open", epilog=with_examples("patchbay open", "patchbay open notes", "patchbay open --print"))
+@click.command("open", epilog=with_examples("patchbay open", "patchbay open echo", "patchbay open --print"))
 @click.argument("name", required=False, shell_complete=complete_server)
 @click.option("--print", "is_printed", is_flag=True, help="Print the address; open no browser.")
 @with_hub

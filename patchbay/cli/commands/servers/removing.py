@@ -16,13 +16,16 @@ from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import check_known, find_server, opened_catalogue
 from patchbay.errors import ConfigError, InvalidParams
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import GREETER, with_examples
 from patchbay.settings import Settings
 from patchbay.views.terminal import is_terminal
 
 
 @click.command(
-    "remove", epilog=with_examples("patchbay remove notes", "patchbay remove notes --yes", "patchbay restore notes")
+    "remove",
+    epilog=with_examples(
+        "patchbay remove greeter", "patchbay remove greeter --yes", "patchbay restore greeter", after=GREETER
+    ),
 )
 @click.argument("name", shell_complete=complete_server)
 @click.option("--yes", is_flag=True, help="Do not ask; a command without a terminal needs this.")
@@ -48,7 +51,9 @@ def remove_command(context: click.Context, /, name: str, yes: bool, **_: Any) ->
             )
 
 
-@click.command("restore", epilog=with_examples("patchbay restore notes"))
+@click.command(
+    "restore", epilog=with_examples("patchbay restore greeter", after=f"{GREETER} and `patchbay remove greeter`")
+)
 @click.argument("name", shell_complete=complete_removed)
 @with_hub
 @click.pass_context

@@ -23,7 +23,13 @@ POLL_SECONDS = 0.2
 """Seconds between two questions whether a run has ended."""
 
 
-@click.group("schedule", epilog=exit_codes.with_examples("patchbay schedule list", "patchbay schedule run notes tidy"))
+SCHEDULED = f'{exit_codes.GREETER}, with "schedule" in its configuration (docs/schedules.md)'
+
+
+@click.group(
+    "schedule",
+    epilog=exit_codes.with_examples("patchbay schedule list", "patchbay schedule run greeter greet", after=SCHEDULED),
+)
 def schedule_group() -> None:
     """List the schedules of tools, or run one now."""
 
@@ -48,7 +54,7 @@ def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
             click.echo(format_rows(rows + [_make_row(each) for each in found]))
 
 
-@schedule_group.command("run", epilog=exit_codes.with_examples("patchbay schedule run notes tidy"))
+@schedule_group.command("run", epilog=exit_codes.with_examples("patchbay schedule run greeter greet", after=SCHEDULED))
 @click.argument("server", shell_complete=complete_server)
 @click.argument("tool", shell_complete=complete_tool)
 @click.option("--no-wait", is_flag=True, help="Begin the run, and do not wait for its end.")

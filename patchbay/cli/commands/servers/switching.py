@@ -21,7 +21,7 @@ from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_sett
 from patchbay.cli.server_directory import check_known, find_server, opened_catalogue, read_server
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import GREETER, with_examples
 from patchbay.settings import Settings
 
 RESTART_SECONDS = 120.0
@@ -37,7 +37,7 @@ def enable_command(context: click.Context, /, name: str, **_: Any) -> None:
     _switch(context, name, is_on=True)
 
 
-@click.command("disable", epilog=with_examples("patchbay disable notes", "patchbay enable notes"))
+@click.command("disable", epilog=with_examples("patchbay disable echo", "patchbay enable echo"))
 @click.argument("name", shell_complete=complete_server)
 @with_hub
 @click.pass_context
@@ -73,7 +73,7 @@ def _check_has_folder(settings: Settings) -> None:
         raise ConfigError("--store", "", "expected a hub with a data folder; change a hub in memory on its pages")
 
 
-@click.command("restart", epilog=with_examples("patchbay restart notes"))
+@click.command("restart", epilog=with_examples("patchbay restart greeter", after=GREETER))
 @click.argument("name", shell_complete=complete_server)
 @with_hub
 @click.pass_context

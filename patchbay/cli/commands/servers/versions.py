@@ -39,6 +39,8 @@ from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable
 from patchbay.web.rendering.templates import shorten_cid
 
+CHANGED = f"{exit_codes.GREETER} and changes of its file"
+
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 """The colour of a line of a comparison on a terminal, by its first character."""
 
@@ -55,7 +57,9 @@ class _Place:
 
 @click.command(
     "versions",
-    epilog=exit_codes.with_examples("patchbay versions notes", "patchbay diff notes 1", "patchbay rollback notes 1"),
+    epilog=exit_codes.with_examples(
+        "patchbay versions greeter", "patchbay diff greeter 1", "patchbay rollback greeter 1", after=exit_codes.GREETER
+    ),
 )
 @click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each version.")
@@ -77,7 +81,10 @@ def versions_command(context: click.Context, /, name: str, as_json: bool, **_: A
 
 
 @click.command(
-    "diff", epilog=exit_codes.with_examples("patchbay diff notes", "patchbay diff notes 1", "patchbay diff notes 1 3")
+    "diff",
+    epilog=exit_codes.with_examples(
+        "patchbay diff greeter", "patchbay diff greeter 1", "patchbay diff greeter 1 3", after=CHANGED
+    ),
 )
 @click.argument("name", shell_complete=complete_server)
 @click.argument("a", required=False, shell_complete=complete_version)
@@ -109,7 +116,10 @@ def diff_command(context: click.Context, /, name: str, a: str | None, b: str | N
         sys.exit(exit_codes.CHANGED)
 
 
-@click.command("rollback", epilog=exit_codes.with_examples("patchbay rollback notes", "patchbay rollback notes 3"))
+@click.command(
+    "rollback",
+    epilog=exit_codes.with_examples("patchbay rollback greeter", "patchbay rollback greeter 1", after=CHANGED),
+)
 @click.argument("name", shell_complete=complete_server)
 @click.argument("version", required=False, shell_complete=complete_version)
 @with_hub

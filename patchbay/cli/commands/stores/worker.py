@@ -20,7 +20,7 @@ from patchbay.settings import Settings
 from patchbay.store import is_database_address
 from patchbay.topics import ENDING
 
-EXAMPLE = "patchbay worker --store postgresql://hub@db/hub --key-file hub.key --jobs 8"
+EXAMPLE = "patchbay worker --store postgresql://hub@db.example/hub --key-file ~/.patchbay/data/key --jobs 8"
 
 
 @click.command("worker", epilog=exit_codes.with_examples(EXAMPLE))
