@@ -19,7 +19,7 @@ def describe_next_step(settings: Settings) -> str:
     program = program_line()
     if any(file.suffix in (".py", ".sh", ".json") for file in _files(settings.servers)):
         return f"Next, in another terminal: `{program} list` shows the servers, `{program} open` their pages"
-    return f"Next, in another terminal: `{program} new hello` makes a server in {settings.servers}"
+    return f"Next, in another terminal: `{program} new greeter` makes a server in {settings.servers}"
 
 
 def program_line() -> str:

@@ -93,15 +93,6 @@ def split_line(line: str) -> Iterator[tuple[list[str], list[str]]]:
     yield stage, written
 
 
-def context_names(context: click.Context) -> list[str | None]:
-    """The names of a command and of the groups above it."""
-    found = []
-    while context is not None:
-        found.append(context.command.name)
-        context = context.parent  # type: ignore[assignment]
-    return found
-
-
 def parse(program: click.Group, words: list[str]) -> tuple[click.Command, click.Context]:
     """Parse the words after the name of a program. Raises ClickException for words that it refuses."""
     context: click.Context = click.Context(program, info_name="patchbay")
@@ -112,7 +103,8 @@ def parse(program: click.Group, words: list[str]) -> tuple[click.Command, click.
             raise click.UsageError(f"there is no command {words[0]}")
         command, words = found, words[1:]
         context = click.Context(command, parent=context)
-    if program is main and "room" in context_names(context) and words and is_room_name(words[0]):
+    parent = context.parent
+    if parent is not None and parent.command.name == "room" and words and is_room_name(words[0]):
         words = [f"http://127.0.0.1:8000/rooms/{words[0]}", *words[1:]]  # a bare name needs a running hub
     command.parse_args(context, list(words))
     return command, context

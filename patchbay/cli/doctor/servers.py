@@ -15,6 +15,7 @@ from patchbay.activity.denied_folders import find_denied_folder
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cli.commands.servers.listing import describe_state
 from patchbay.cli.data_store import opened_store
+from patchbay.cli.doctor.package_names import check_package_names
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
@@ -45,6 +46,7 @@ INSTALLERS = {
 def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[Verdict]:
     """Yield the verdicts about the servers; `environ` is the environment of the command."""
     yield check_folder(settings.servers)
+    yield from check_package_names(settings.servers)
     try:
         rows = list_servers(settings, hub)
     except StoreFailed:

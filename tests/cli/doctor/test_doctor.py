@@ -117,7 +117,7 @@ def test_folders_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert [found.grade for found in check_data_folder(Settings(data=file))] == ["problem"]
-    assert (check_folder(file).grade, check_folder(tmp_path / "none").mend) == ("problem", "patchbay new hello")
+    assert (check_folder(file).grade, check_folder(tmp_path / "none").mend) == ("problem", "patchbay new greeter")
 
 
 def test_the_program_of_a_mount_is_searched_where_the_hub_searches_it() -> None:
