@@ -377,7 +377,7 @@ def _expanded(text: str, path: str, where: str, environ: Mapping[str, str]) -> s
         if instead is not None:
             return environ.get(name) or str(instead)
         if name not in environ:
-            raise ConfigError(where, path, f"expected the variable {name} in the hub's environment; it is not set")
+            raise ConfigError(where, path, f"set {name} in the environment of the hub, and start the hub again")
         return environ[name]
 
     return REFERENCE.sub(value, text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from patchbay.activation import Call, pauses
+from patchbay.client.addresses.variables import UnsetVariable
 from patchbay.kinds.caller_credentials import CallerCredentials, CallersAccounts
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
@@ -61,7 +62,8 @@ class Health:
     `reason` explains `down`, without secrets; `tries` is the number of failed attempts, `retry` the seconds between the
     last attempt and the next. `revision` is the protocol revision in use, empty without a connection; `speaks` says it
     as the end of a sentence where it is not MCP. `note` is added to the sentence of a server that answers. `output` are
-    the last lines on standard error of a program that failed, without secrets.
+    the last lines on standard error of a program that failed, without secrets. `variable` is one of the hub's
+    environment that it needs and that is not set.
     """
 
     state: State = "connecting"
@@ -73,6 +75,7 @@ class Health:
     speaks: str = ""
     note: str = ""
     output: tuple[str, ...] = ()
+    variable: str = ""
 
     @property
     def sentence(self) -> str:
@@ -85,6 +88,8 @@ class Health:
             return "its lists are read when the first caller has connected an account there"
         if self.state == "circle":
             return f"it is not served: {self.reason}"
+        if self.variable:
+            return f"it is not started: {self.reason}"
         return f"it does not answer: {self.reason}; the hub tries again about every {self.retry:g} s"
 
     def data(self) -> dict[str, Any]:
@@ -97,6 +102,12 @@ class Health:
             "since": self.since,
             "sentence": self.sentence,
         }
+
+
+def describe_unset(problem: UnsetVariable) -> str:
+    """Return what the operator does about a variable that a mounted server needs: the words of pages and commands."""
+    place = f" ({problem.path} needs it)" if problem.path else ""
+    return f"set {problem.variable} in the environment of the hub, and start the hub again{place}"
 
 
 class PinnedConfiguration(Protocol):

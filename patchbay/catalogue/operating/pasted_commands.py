@@ -71,7 +71,8 @@ def read_command_line(line: str) -> CommandLine:
     if words[:2] == ["patchbay", "mount"] and len(words) == 4:
         return CommandLine(words[2], address=words[3])
     if "://" in words[0] or not _PROGRAM.fullmatch(words[0]):
-        raise ConfigError(WHERE, "", f"expected a configuration, a command line or one address; {words[0]:.60} is none")
+        expected = "paste a configuration, a command line or one address"
+        raise ConfigError(WHERE, "", f"{words[0]:.60} is not a program: {expected}")
     return CommandLine(entry=_program(words, variables))
 
 

@@ -191,7 +191,8 @@ def resource_events(catalogue: CatalogueForReading, server: Server, resource: Re
         return _stored_content(catalogue, resource, call.principal)
     word = f"{resource.server.name}.{found.name}"
     if word in call.chain:
-        raise ToolFailed(f"reading {resource.uri} is a cycle: {' -> '.join((*call.chain, word))}")
+        way = " -> ".join((*call.chain, word))
+        raise ToolFailed(f"the reading of {resource.uri} came back to itself, so it was ended: {way}")
     inner = replace(call, server=resource.server.name, target=found.target, arguments=resource.variables)
     return resource.server.activate(found, replace(inner, chain=(*call.chain, word)))
 

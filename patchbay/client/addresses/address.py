@@ -106,7 +106,7 @@ def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     scheme = _SCHEME.match(uri)
     if not scheme or not scheme[1].lower().startswith("mcp+"):
-        raise AddressError(f"not a naked URI: {uri[:200]!r}; expected mcp+LAUNCHER://PACKAGE[/COMMAND]?PARAMETERS")
+        raise AddressError(describe_mistake(uri, "an address such as mcp+uvx://PACKAGE or mcp+npx://PACKAGE"))
     address = parse_address(uri)
     reach_words = _list_launch_keys(scheme[1].lower())
     params: dict[str, Any] = {}

@@ -24,15 +24,23 @@ class ProfileError(ConfigError):
     """
 
 
+class UnsetVariable(ProfileError):
+    """A variable of the environment that launch data needs is not set; `variable` is its name."""
+
+    def __init__(self, where: str, path: str, variable: str) -> None:
+        super().__init__(where, path, f"Environment variable {variable} not set; set it before you start the program")
+        self.variable = variable
+
+
 def substitute_env_vars(text: str, environ: Mapping[str, str], where: str = "", path: str = "") -> str:
-    """Replace the variables in a text. Raises ProfileError naming a variable that is not set."""
+    """Replace the variables in a text. Raises UnsetVariable naming a variable that is not set."""
 
     def value(found: re.Match[str]) -> str:
         name, instead = found.groups()
         if instead is not None:
             return environ.get(name) or str(instead)
         if name not in environ:
-            raise ProfileError(where or "the text", path, f"Environment variable {name} not set")
+            raise UnsetVariable(where or "the text", path, name)
         return environ[name]
 
     return _REFERENCE.sub(value, text)

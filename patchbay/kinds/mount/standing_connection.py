@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from patchbay.client.addresses.targets import Target, mask_secrets
+from patchbay.client.addresses.variables import UnsetVariable
 from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.connection.list_pages import find_events
 from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after, list_output
@@ -34,7 +35,7 @@ from patchbay.kinds.mount.pushing.pushed_events import PushedEvents
 from patchbay.kinds.mount.sessions import EndedSessions
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
-from patchbay.kinds.standing import Health, MountContext, PinnedMount, State
+from patchbay.kinds.standing import Health, MountContext, PinnedMount, State, describe_unset
 from patchbay.pins.observation import observe
 from patchbay.processes.confinement.program_denials import explain_denial
 from patchbay.processes.confinement.programs import ProgramConfinement
@@ -376,7 +377,8 @@ class StandingConnection(PinnedMount[Mount]):
         since = self.health.since if self.health.state in ("down", "circle") else time.time()
         state: State = "circle" if circle else "down"
         output = tuple(list_output(whole))
-        self.health = Health(state, reason, tries=tries, retry=retry, since=since, output=output)
+        variable = problem.variable if isinstance(problem, UnsetVariable) else ""
+        self.health = Health(state, reason, tries=tries, retry=retry, since=since, output=output, variable=variable)
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
 
@@ -389,6 +391,8 @@ class StandingConnection(PinnedMount[Mount]):
 
     def describe(self, problem: PatchbayError) -> str:
         """Return why the upstream failed as one line without secrets: the words of its page, its calls and `doctor`."""
+        if isinstance(problem, UnsetVariable):
+            return describe_unset(problem)
         label = f"{self.reach.label}: " if self.reach is not None else ""
         words = describe_briefly(self._mask(problem).removeprefix(mask_secrets(label, self._secrets)))
         confinement = self.confinement if self.is_program else None

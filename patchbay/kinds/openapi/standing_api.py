@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
-from patchbay.client.addresses.variables import substitute_env_vars, substitute_env_vars_recursive
+from patchbay.client.addresses.variables import UnsetVariable, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
 from patchbay.client.openapi.documents import fetch_api, fetch_beside, parse_whole_api, read_api_file, read_beside
 from patchbay.client.openapi.http_client import ApiClient, RequestRules
@@ -32,7 +32,7 @@ from patchbay.kinds.caller_credentials import CallersAccounts, Upstream
 from patchbay.kinds.openapi.caller_sign_in import describe_issuer
 from patchbay.kinds.openapi.configuration import ApiConfiguration
 from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
-from patchbay.kinds.standing import Health, MountContext, PinnedMount
+from patchbay.kinds.standing import Health, MountContext, PinnedMount, describe_unset
 from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.pins.observation import observe
 from patchbay.topics import UPSTREAMS
@@ -272,9 +272,11 @@ class StandingApi(PinnedMount["ApiMount"]):
     def _record_failure(self, problem: PatchbayError, tries: int) -> float:
         """Record the failure; return the seconds until the next attempt."""
         retry: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(tries - 1, 10))
-        reason = mask_secrets(problem.message, self.secrets)[:MAX_REASON_CHARACTERS]
+        reason, variable = mask_secrets(problem.message, self.secrets)[:MAX_REASON_CHARACTERS], ""
+        if isinstance(problem, UnsetVariable):
+            reason, variable = describe_unset(problem), problem.variable
         since = self.health.since if self.health.state == "down" else time.time()
-        self.health = Health("down", reason, tries=tries, retry=retry, since=since)
+        self.health = Health("down", reason, tries=tries, retry=retry, since=since, variable=variable)
         self.state_known.set()
         log.warning("the document of %s: %s (try %d; the next one in %.1f s)", self.mount.name, reason, tries, retry)
         return retry

@@ -156,7 +156,7 @@ def test_members_without_a_use_and_servers_that_cannot_be_mounted_have_reasons()
         ("git clone https://x.example; cd x", "needs a shell"),
         ("npx $(cat name)", "needs a shell"),
         ("npx 'a", "a quotation mark has no end"),
-        ("hello, world", "hello, is none"),
+        ("hello, world", "hello, is not a program: paste a configuration"),
         ("A=1", "expected a program after the variables"),
         ("{", "at line 1, column 2"),
         ('{"a": 1}', 'expected a server with "command" or "url"'),

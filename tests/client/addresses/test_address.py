@@ -104,7 +104,7 @@ def test_the_parts_of_a_naked_uri_as_jn_has_them() -> None:
     assert params == {"tool": "search", "gene": ["A", "B"]}
     assert parse_naked_mcp_uri("mcp+node://s.js")[1] == {}
     assert parse_naked_mcp_uri("mcp+http://h/x")[0] == {"url": "http://h/x", "transport": "auto"}
-    with pytest.raises(AddressError, match="not a naked URI"):
+    with pytest.raises(AddressError, match="expected an address such as"):
         parse_naked_mcp_uri("@biomcp")
 
 

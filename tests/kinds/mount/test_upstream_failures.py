@@ -233,3 +233,26 @@ def test_the_lists_are_read_again_in_a_new_session(
     names.append("y")
     until(lambda: set(hub.catalogue.find("far").tools) == {"x", "y"}, "the new list")
     assert standing.connection is connection, "the mount was never away"
+
+
+@pytest.mark.parametrize(
+    ("file", "fields", "place"),
+    [
+        ("far", {"kind": "upstream", "address": "mcp+stdio:true", "environment": {"KEY": "${NO_SUCH_KEY}"}}, "KEY"),
+        (
+            "far",
+            {"kind": "upstream", "address": "https://far.example/mcp", "headers": {"X-Key": "${NO_SUCH_KEY}"}},
+            "X-Key",
+        ),
+        ("api", {"kind": "openapi", "document": "https://api.example/${NO_SUCH_KEY}.json"}, "document"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_named_with_what_to_do(hub: Hub, file: str, fields: Json, place: str) -> None:
+    """The hub cannot ask for it again and again: it needs a start with the variable (issue 47, words)."""
+    (hub.servers / f"{file}.json").write_text(json.dumps(fields), "utf-8")
+    until(lambda: any(one.name == file for one in hub.catalogue.all()), "the mount")
+    standing: Any = next(one for one in hub.catalogue.all() if one.name == file).standing
+    until(lambda: standing.health.state == "down", lambda: standing.health)
+    sentence = standing.health.sentence
+    assert sentence.startswith("it is not started: set NO_SUCH_KEY in the environment of the hub, and start the hub")
+    assert place in sentence and "does not answer" not in sentence and "tries again" not in sentence
