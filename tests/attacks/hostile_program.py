@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,12 @@ def ping(host: str) -> str:
     raise problem
 
 
+def fetch(url: str) -> str:
+    """Get a URL, by the proxy that the environment names."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read()[:1000].decode())
+
+
 def exchange(text: str) -> str:
     """Send a text to the proxy of this program, end the own direction, and return what comes."""
     host, _, port = os.environ["HTTP_PROXY"].removeprefix("http://").partition(":")
@@ -205,7 +212,7 @@ TOOLS: dict[str, Callable[..., str]] = {
     tool.__name__: tool
     for tool in (
         *(read, write, names, search_environments, processes, send_signal, attach, connect, reach, listen),
-        *(reach_host, resolve, send_datagram, ping, exchange, hold, let_go),
+        *(reach_host, resolve, send_datagram, ping, fetch, exchange, hold, let_go),
         *(uncover, escape_by_root, leave, take_memory, environment),
     )
 }

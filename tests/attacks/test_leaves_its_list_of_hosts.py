@@ -19,15 +19,13 @@ from tempfile import mkdtemp
 
 import pytest
 
-from patchbay.client.egress.proxy import MAX_CONNECTIONS
+from patchbay.client.egress.proxy import LIMITS
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from tests.attacks.test_a_mounted_program_attacks_its_hub import (
     BOTH,
     CONTAINER,
     NO_USER_NAMESPACES,
-    OWN_MOUNTS,
     PROGRAM,
-    SHOW_PYTHON,
     WITHOUT,
     Scene,
     Way,
@@ -35,6 +33,7 @@ from tests.attacks.test_a_mounted_program_attacks_its_hub import (
 )
 from tests.client.egress.proxies import Echo
 from tests.databases import ORDINARY_USER
+from tests.ordinary_user import OWN_MOUNTS, around_ordinary_user, give_to_ordinary_user
 from tests.serving.running import ONE_WORKER, running
 from tests.waiting import until
 
@@ -121,16 +120,12 @@ def attacked(way: Way, services: Services) -> Iterator[Scene]:
             mount = {"kind": "upstream", "address": address, "network": entries, "timeout": 40}
             (folder / "servers" / f"{name}.json").write_text(json.dumps(mount))
         if is_ordinary(way):
-            for place in (folder, *folder.rglob("*")):
-                shutil.chown(place, "nobody", "nogroup")
-        environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
-        around = way.around
-        if is_ordinary(way) and Path(sys.base_prefix).is_relative_to(Path.home()):
-            environ["HOME_OF_ROOT"] = str(Path.home())
-            around = (*OWN_MOUNTS, "sh", "-c", SHOW_PYTHON, "sh", str(folder / "python"), sys.base_prefix, *around)
+            give_to_ordinary_user(folder)
+        around, more = around_ordinary_user(folder) if is_ordinary(way) else (way.around, {})
+        environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), **more}
         own = OWN_MOUNTS if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", "--mount")
         around = (*own, "sh", "-c", OWN_HOSTS, "sh", str(folder / "hosts"), *around)
-        wanted = ("--protections", ",".join((*way.wanted, "privacy")), "--confine", "default")
+        wanted = ("--protections", ",".join((*way.wanted, "privacy")))
         with running(folder, *ONE_WORKER, *wanted, around=around, environ=environ) as hub:
             yield Scene(hub, folder, way)
     finally:
@@ -290,7 +285,7 @@ def test_it_uses_the_proxy_of_another_program(scene: Scene, services: Services) 
 
 def test_it_opens_very_many_connections(scene: Scene) -> None:
     """Half requests, beside which the other programs and the hub go on; its own proxy serves it again afterwards."""
-    assert scene.attack("hold", 3 * MAX_CONNECTIONS) == str(3 * MAX_CONNECTIONS)
+    assert scene.attack("hold", 3 * LIMITS.connections) == str(3 * LIMITS.connections)
     assert _connect(scene, "api.example.com:443", "neighbour").startswith("HTTP/1.1 403 ")
     assert scene.hub.get("/healthz")[0] == 200
     assert scene.attack("let_go") == "closed"

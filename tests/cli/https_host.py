@@ -114,14 +114,14 @@ def _certificate(
     return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def _certified(folder: Path) -> tuple[Path, ssl.SSLContext]:
+def certify(folder: Path, host: str = HOST) -> tuple[Path, ssl.SSLContext]:
     """The certificate of an authority, and a server's context with one of the host that it signed."""
     root, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority, server = folder / "authority.pem", folder / "server.pem"
     authority.write_bytes(_certificate("the tests' authority", "the tests' authority", root, root, True))
     plain = serialization.NoEncryption()
     secret = own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    server.write_bytes(secret + _certificate(HOST, "the tests' authority", own, root, False))
+    server.write_bytes(secret + _certificate(host, "the tests' authority", own, root, False))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server)
     return authority, context
@@ -170,7 +170,7 @@ def _api() -> Flask:
 @contextmanager
 def run_https_host(folder: Path) -> Iterator[HttpsHost]:
     """Have the host run."""
-    authority, context = _certified(folder)
+    authority, context = certify(folder)
     api, hub = _api(), Hub(folder / "hub", allowed_hosts=(HOST,), access="open")
 
     def both(environ: dict[str, Any], start: Any) -> Iterable[bytes]:

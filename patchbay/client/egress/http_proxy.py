@@ -14,22 +14,18 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterable
+from functools import partial
 from http import HTTPStatus
 
 import h11
 
 from patchbay.client.egress.destinations import Destinations, EgressFailed, EgressRefused
-from patchbay.client.egress.relaying import BUFFER_BYTES, IDLE_SECONDS, Ends, opened, relay
+from patchbay.client.egress.limits import BUFFER_BYTES, EgressLimits
+from patchbay.client.egress.relaying import Ends, opened, relay
 from patchbay.processes.egress.egress_list import EgressEntryError, parse_port
 
 MAX_HEAD_BYTES = 65536
 """Bytes of the line and the fields of one request or answer."""
-
-HEAD_SECONDS = 20.0
-"""Seconds in which a program must have sent the head of a request."""
-
-BETWEEN_SECONDS = 60.0
-"""Seconds in which the next request of a connection must have begun and its head must have come."""
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::([0-9]*))?", re.ASCII)
 _URL = re.compile(r"http://([^/?#]*)(/[^#]*|\?[^#]*|)", re.IGNORECASE)
@@ -49,11 +45,11 @@ class _Answered(Exception):
         self.status, self.message, self.error = status, message, error
 
 
-async def serve_http(program: Ends, destinations: Destinations, first: bytes) -> None:
+async def serve_http(program: Ends, destinations: Destinations, first: bytes, limits: EgressLimits) -> None:
     """Serve a connection, whose first byte is read, until one side ends it."""
     own = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
     own.receive_data(first)
-    seconds = HEAD_SECONDS
+    seconds = limits.request
     try:
         while True:
             async with asyncio.timeout(seconds):
@@ -61,12 +57,12 @@ async def serve_http(program: Ends, destinations: Destinations, first: bytes) ->
             if not isinstance(event, h11.Request):
                 return
             if event.method == b"CONNECT":
-                return await _tunnel(own, event, program, destinations)
-            await _forward(own, event, program, destinations)
+                return await _tunnel(own, event, program, destinations, limits)
+            await _forward(own, event, program, destinations, limits)
             if own.our_state is not h11.DONE or own.their_state is not h11.DONE:
                 return
             own.start_next_cycle()
-            seconds = BETWEEN_SECONDS
+            seconds = limits.between
     except h11.RemoteProtocolError as problem:
         answer = _Answered(problem.error_status_hint, f"this is no request of HTTP: {problem}", "http_request_error")
         await _answer(own, program, answer)
@@ -81,7 +77,9 @@ async def _next_event(own: h11.Connection, peer: Ends) -> object:
     return event
 
 
-async def _tunnel(own: h11.Connection, request: h11.Request, program: Ends, destinations: Destinations) -> None:
+async def _tunnel(
+    own: h11.Connection, request: h11.Request, program: Ends, destinations: Destinations, limits: EgressLimits
+) -> None:
     if any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers):
         raise _Answered(400, "a request CONNECT has no content", "http_request_error")
     host, port = _split_authority(request.target.decode("ascii"), None)
@@ -89,10 +87,12 @@ async def _tunnel(own: h11.Connection, request: h11.Request, program: Ends, dest
     async with opened(connection) as host_streams:
         program[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         host_streams[1].write(own.trailing_data[0])
-        await relay(program, host_streams)
+        await relay(program, host_streams, limits)
 
 
-async def _forward(own: h11.Connection, request: h11.Request, program: Ends, destinations: Destinations) -> None:
+async def _forward(
+    own: h11.Connection, request: h11.Request, program: Ends, destinations: Destinations, limits: EgressLimits
+) -> None:
     """Send one request of plain HTTP to the host of its URL, and its answer back."""
     found = _URL.fullmatch(request.target.decode("ascii"))
     if found is None:
@@ -110,9 +110,10 @@ async def _forward(own: h11.Connection, request: h11.Request, program: Ends, des
         theirs = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         sent = theirs.send(h11.Request(method=request.method, target=path, headers=headers))
         host_streams[1].write(sent or b"")
-        body = asyncio.create_task(_send_body(own, theirs, program, host_streams))
+        body = asyncio.create_task(_send_body(own, theirs, program, host_streams, limits.idle))
+        body.add_done_callback(partial(_end_after_failure, host_streams))
         try:
-            await _send_answer(own, theirs, program, host_streams)
+            await _send_answer(own, theirs, program, host_streams, limits.idle)
         except h11.RemoteProtocolError as problem:
             if own.our_state is h11.SEND_RESPONSE:
                 words = f"{host} sent no answer of HTTP: {problem}"
@@ -124,9 +125,16 @@ async def _forward(own: h11.Connection, request: h11.Request, program: Ends, des
             await asyncio.gather(body, return_exceptions=True)
 
 
-async def _send_body(own: h11.Connection, theirs: h11.Connection, program: Ends, host: Ends) -> None:
+def _end_after_failure(host: Ends, body: asyncio.Task[None]) -> None:
+    """End the connection to a host that waits for the rest of a content that does not come."""
+    if not body.cancelled() and body.exception() is not None:
+        host[1].transport.abort()
+
+
+async def _send_body(own: h11.Connection, theirs: h11.Connection, program: Ends, host: Ends, idle: float) -> None:
+    """Send the content of a request to the host. Raises RemoteProtocolError for one that ends too early."""
     while True:
-        async with asyncio.timeout(IDLE_SECONDS):
+        async with asyncio.timeout(idle):
             event = await _next_event(own, program)
         if isinstance(event, h11.Data):
             host[1].write(theirs.send(h11.Data(data=event.data)) or b"")
@@ -138,10 +146,10 @@ async def _send_body(own: h11.Connection, theirs: h11.Connection, program: Ends,
             return
 
 
-async def _send_answer(own: h11.Connection, theirs: h11.Connection, program: Ends, host: Ends) -> None:
+async def _send_answer(own: h11.Connection, theirs: h11.Connection, program: Ends, host: Ends, idle: float) -> None:
     """Send the answer of a host to the program. Raises RemoteProtocolError for what is not an answer of HTTP."""
     while True:
-        async with asyncio.timeout(IDLE_SECONDS):
+        async with asyncio.timeout(idle):
             event = await _next_event(theirs, host)
         if isinstance(event, h11.InformationalResponse):
             if event.status_code == 101:

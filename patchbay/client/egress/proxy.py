@@ -1,8 +1,8 @@
 """The proxy of one program: its listening sockets, its connections, and their limits.
 
 A connection to the first socket begins with a request of SOCKS5 or HTTP, by its first byte; one to another socket leads
-to the destination of the socket. The program has MAX_CONNECTIONS at a time; a further one is closed at once. All of
-them end with `serve`.
+to the destination of the socket. A connection beyond the limits of the program, or of all programs, is closed at once.
+All of them end with `serve`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from functools import partial
 
 from patchbay.client.egress.destinations import Destinations, EgressFailed, EgressRefused
 from patchbay.client.egress.http_proxy import serve_http
-from patchbay.client.egress.relaying import BUFFER_BYTES, Ends, closed_at_end, opened, relay
-from patchbay.client.egress.socks_proxy import REQUEST_SECONDS, VERSION, serve_socks
+from patchbay.client.egress.limits import BUFFER_BYTES, MAX_CONNECTIONS_OF_ALL, EgressLimits
+from patchbay.client.egress.relaying import Ends, closed_at_end, opened, relay
+from patchbay.client.egress.socks_proxy import VERSION, serve_socks
 from patchbay.processes.confinement.programs import ProgramConfinement
 from patchbay.processes.egress.egress_list import Destination, EgressList
 
 log = logging.getLogger(__name__)
-
-MAX_CONNECTIONS = 128
-"""Connections of one program at a time; each has two descriptors in the hub."""
 
 FLUSH_SECONDS = 2.0
 """Seconds after a new record in which further ones are stored with it."""
@@ -34,13 +32,23 @@ MAX_LISTENERS = 253
 """Descriptors in one message, at most (SCM_MAX_FD of Linux)."""
 
 
+LIMITS = EgressLimits()
+
+_ALL: set[asyncio.Task[None]] = set()
+"""The connections of all programs; the one event loop of them changes it."""
+
+
 class EgressProxy:
     """Serves what a program asks for. `targets` are those of the sockets that the start of the program makes."""
 
     def __init__(
-        self, confinement: ProgramConfinement, egress: EgressList, targets: Sequence[Destination | None]
+        self,
+        confinement: ProgramConfinement,
+        egress: EgressList,
+        targets: Sequence[Destination | None],
+        limits: EgressLimits = LIMITS,
     ) -> None:
-        self._confinement, self._targets = confinement, targets
+        self._confinement, self._targets, self._limits = confinement, targets, limits
         self._has_records = asyncio.Event()
         self._destinations = Destinations(confinement, egress, self._has_records.set)
         self._connections: set[asyncio.Task[None]] = set()
@@ -74,12 +82,13 @@ class EgressProxy:
 
     def _begin(self, target: Destination | None, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve a connection in a task of its own; one beyond the limit is closed."""
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if len(self._connections) >= self._limits.connections or len(_ALL) >= MAX_CONNECTIONS_OF_ALL:
             writer.transport.abort()
             return
         task = asyncio.create_task(self._take((reader, writer), target))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        for group in (self._connections, _ALL):
+            group.add(task)
+            task.add_done_callback(group.discard)
 
     async def _take(self, program: Ends, target: Destination | None) -> None:
         writer = program[1]
@@ -92,18 +101,18 @@ class EgressProxy:
         if target is not None:
             await self._lead(program, target)
             return
-        async with asyncio.timeout(REQUEST_SECONDS):
+        async with asyncio.timeout(self._limits.request):
             first = await program[0].read(1)
         if first == bytes([VERSION]):
-            await serve_socks(program, self._destinations)
+            await serve_socks(program, self._destinations, self._limits)
         elif first:
-            await serve_http(program, self._destinations, first)
+            await serve_http(program, self._destinations, first, self._limits)
 
     async def _lead(self, program: Ends, target: Destination) -> None:
         """Connect a program that uses no proxy to its destination."""
         with suppress(EgressRefused, EgressFailed):
             async with opened(await self._destinations.connect(*target)) as host_streams:
-                await relay(program, host_streams)
+                await relay(program, host_streams, self._limits)
 
 
 async def _receive_listeners(source: socket.socket) -> dict[int, socket.socket]:

@@ -11,12 +11,7 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-BUFFER_BYTES = 65536
-IDLE_SECONDS = 1800.0
-"""Seconds without a byte in either direction after which a connection ends."""
-
-HALF_CLOSED_SECONDS = 120.0
-"""The same where one side has ended its direction."""
+from patchbay.client.egress.limits import BUFFER_BYTES, EgressLimits
 
 CLOSE_SECONDS = 10.0
 """Seconds in which the last bytes of a connection must be read."""
@@ -24,13 +19,13 @@ CLOSE_SECONDS = 10.0
 Ends = tuple[StreamReader, StreamWriter]
 
 
-async def relay(program: Ends, host: Ends) -> None:
+async def relay(program: Ends, host: Ends, limits: EgressLimits) -> None:
     """Pass bytes between two connections. Returns when both directions have ended, or one has failed or is idle."""
     ended: list[StreamReader] = []
     with suppress(OSError, TimeoutError):
-        async with asyncio.timeout(IDLE_SECONDS) as deadline:
+        async with asyncio.timeout(limits.idle) as deadline:
             directions = [
-                asyncio.create_task(_pass_on(reader, writer, deadline, ended))
+                asyncio.create_task(_pass_on(reader, writer, deadline, ended, limits))
                 for (reader, _), (_, writer) in ((program, host), (host, program))
             ]
             try:
@@ -42,15 +37,19 @@ async def relay(program: Ends, host: Ends) -> None:
 
 
 async def _pass_on(
-    reader: StreamReader, writer: StreamWriter, deadline: asyncio.Timeout, ended: list[StreamReader]
+    reader: StreamReader,
+    writer: StreamWriter,
+    deadline: asyncio.Timeout,
+    ended: list[StreamReader],
+    limits: EgressLimits,
 ) -> None:
     loop = asyncio.get_running_loop()
     while data := await reader.read(BUFFER_BYTES):
         writer.write(data)
         await writer.drain()
-        deadline.reschedule(loop.time() + (HALF_CLOSED_SECONDS if ended else IDLE_SECONDS))
+        deadline.reschedule(loop.time() + (limits.half_closed if ended else limits.idle))
     ended.append(reader)
-    deadline.reschedule(loop.time() + HALF_CLOSED_SECONDS)
+    deadline.reschedule(loop.time() + limits.half_closed)
     with suppress(OSError):
         writer.write_eof()
 

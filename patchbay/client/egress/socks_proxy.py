@@ -8,13 +8,12 @@ import socket
 from asyncio import IncompleteReadError
 
 from patchbay.client.egress.destinations import Destinations, EgressFailed, EgressRefused
+from patchbay.client.egress.limits import EgressLimits
 from patchbay.client.egress.relaying import Ends, opened, relay
 
 VERSION, NO_AUTHENTICATION, NO_METHOD, CONNECT = 5, 0, 0xFF, 1
 IPV4, NAME, IPV6 = 1, 3, 4
 DONE, NOT_ALLOWED, HOST_UNREACHABLE, REFUSED, UNKNOWN_COMMAND, UNKNOWN_ADDRESS = 0, 2, 4, 5, 7, 8
-REQUEST_SECONDS = 20.0
-"""Seconds in which a program must have sent its request."""
 
 
 class _Malformed(Exception):
@@ -25,11 +24,11 @@ class _Malformed(Exception):
         self.reply = reply
 
 
-async def serve_socks(program: Ends, destinations: Destinations) -> None:
+async def serve_socks(program: Ends, destinations: Destinations, limits: EgressLimits) -> None:
     """Serve a connection whose first byte, the version, is read."""
     writer = program[1]
     try:
-        async with asyncio.timeout(REQUEST_SECONDS):
+        async with asyncio.timeout(limits.request):
             host, port = await _read_request(program)
         connection = await destinations.connect(host, port)
     except (_Malformed, EgressRefused, EgressFailed, IncompleteReadError, TimeoutError) as problem:
@@ -40,7 +39,7 @@ async def serve_socks(program: Ends, destinations: Destinations) -> None:
         return
     async with opened(connection) as host_streams:
         writer.write(_write_reply(DONE))
-        await relay(program, host_streams)
+        await relay(program, host_streams, limits)
 
 
 async def _read_request(program: Ends) -> tuple[str, int]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchbay.client.connection.event_loop import EventLoopThread
-from patchbay.client.egress.proxy import EgressProxy
+from patchbay.client.egress.limits import EgressLimits
+from patchbay.client.egress.proxy import LIMITS, EgressProxy
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPermissions, ProgramPlaces
 from patchbay.processes.egress.egress_list import Destination, parse_egress_list
 from patchbay.processes.egress.egress_records import EgressRecords, HostRecord
@@ -56,7 +57,9 @@ def make_confinement(entries: Sequence[str]) -> ProgramConfinement:
 
 
 @contextmanager
-def run_proxy(entries: Sequence[str], targets: Sequence[Destination] = ()) -> Iterator[Proxy]:
+def run_proxy(
+    entries: Sequence[str], targets: Sequence[Destination] = (), limits: EgressLimits = LIMITS
+) -> Iterator[Proxy]:
     """Run the proxy of a program with this list; `targets` are those of further sockets."""
     kept: list[HostRecord] = []
     records = EgressRecords(keep=kept.extend)
@@ -65,7 +68,7 @@ def run_proxy(entries: Sequence[str], targets: Sequence[Destination] = ()) -> It
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in (None, *targets)]
     ports = [one.getsockname()[1] for one in listeners]
     ours, theirs = socket.socketpair()
-    running = loop.start(EgressProxy(confinement, parse_egress_list(entries), (None, *targets)).serve(ours))
+    running = loop.start(EgressProxy(confinement, parse_egress_list(entries), (None, *targets), limits).serve(ours))
     try:
         numbers = " ".join(str(number) for number in range(len(listeners))).encode()
         socket.send_fds(theirs, [numbers], [one.fileno() for one in listeners])
@@ -82,7 +85,10 @@ class Echo:
 
     def __init__(self, answer: bytes = b"") -> None:
         self.answer = answer
+        self.keep_open = self.is_silent = False
+        """Whether it ends no connection itself, and whether it answers nothing."""
         self.requests: list[bytes] = []
+        self._closing = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -105,15 +111,20 @@ class Echo:
                 except OSError:
                     return
                 if not piece:
+                    if self.keep_open:
+                        self._closing.wait(BOUND)
                     return
                 self.requests[place] += piece
                 with suppress(OSError):
+                    if self.is_silent:
+                        continue
                     if not self.answer:
                         connection.sendall(piece)
                     elif b"\r\n\r\n" in self.requests[place]:
                         connection.sendall(self.answer)
 
     def close(self) -> None:
+        self._closing.set()
         with suppress(OSError):  # it was closed before
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

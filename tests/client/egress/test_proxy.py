@@ -7,9 +7,10 @@ import socket
 import pytest
 
 from patchbay.client.connection.event_loop import EventLoopThread
-from patchbay.client.egress.proxy import MAX_CONNECTIONS, EgressProxy
+from patchbay.client.egress.limits import EgressLimits
+from patchbay.client.egress.proxy import LIMITS, EgressProxy
 from patchbay.processes.egress.egress_list import parse_egress_list
-from tests.client.egress.proxies import Echo, make_confinement, open_descriptors, read_all, run_proxy
+from tests.client.egress.proxies import OK, Echo, make_confinement, open_descriptors, read_all, run_proxy
 from tests.waiting import until
 
 
@@ -29,7 +30,7 @@ def test_a_socket_of_a_destination_leads_there_without_a_request() -> None:
 def test_connections_beyond_the_limit_are_closed_and_the_others_go_on() -> None:
     host = Echo()
     with run_proxy([f"localhost:{host.port}"], [("localhost", host.port)]) as proxy:
-        open_ones = [proxy.open(0) for _ in range(MAX_CONNECTIONS)]
+        open_ones = [proxy.open(0) for _ in range(LIMITS.connections)]
         for each in open_ones:
             each.sendall(b"a")
             assert each.recv(1) == b"a"
@@ -48,6 +49,45 @@ def test_connections_beyond_the_limit_are_closed_and_the_others_go_on() -> None:
         until(is_served)
         for each in open_ones:
             each.close()
+    host.close()
+
+
+@pytest.mark.parametrize("begin", [b"", b"CONNECT a.exa", b"\x05", b"\x05\x01\x00\x05\x01\x00\x03\xffabc"])
+def test_half_a_request_ends_after_its_time(begin: bytes) -> None:
+    with run_proxy(["a.example"], limits=EgressLimits(request=0.05)) as proxy, proxy.open() as connection:
+        connection.sendall(begin)
+        assert read_all(connection) in (b"", b"\x05\x00")
+
+
+@pytest.mark.parametrize("is_half_closed", [False, True])
+def test_a_connection_without_bytes_ends_after_its_time(is_half_closed: bool) -> None:
+    host = Echo(OK)  # which never ends its direction, without a request
+    limits = EgressLimits(idle=1000.0, half_closed=0.05) if is_half_closed else EgressLimits(idle=0.05)
+    with run_proxy([f"localhost:{host.port}"], limits=limits) as proxy, proxy.open() as connection:
+        connection.sendall(f"CONNECT localhost:{host.port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        if is_half_closed:
+            host.keep_open = True
+            connection.shutdown(socket.SHUT_WR)
+        assert read_all(connection) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+    host.close()
+
+
+def test_the_next_request_of_a_connection_has_its_time() -> None:
+    host = Echo(OK)
+    limits = EgressLimits(between=0.05)
+    with run_proxy([f"localhost:{host.port}"], limits=limits) as proxy, proxy.open() as connection:
+        connection.sendall(f"GET http://localhost:{host.port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert read_all(connection).endswith(b"hello")
+    host.close()
+
+
+def test_a_content_that_ends_too_early_ends_the_request() -> None:
+    host = Echo()
+    with run_proxy([f"localhost:{host.port}"]) as proxy:
+        head = f"POST http://localhost:{host.port}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"
+        host.answer = b"later"
+        host.is_silent = True
+        assert proxy.ask(head).startswith(b"HTTP/1.1 502 ")
     host.close()
 
 

@@ -1,11 +1,14 @@
-"""Which program a mount starts: one command line has one folder of its own."""
+"""Which program a mount starts, and which network it has."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from patchbay.config import parse_config
+from patchbay.errors import ConfigError
 from patchbay.kinds.mount.configuration import mount_of
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPermissions, ProgramPlaces
 
@@ -31,3 +34,33 @@ def _folder(address: str) -> str:
 def test_another_program_under_the_same_name_gets_another_folder(one: str, other: str, are_same: bool) -> None:
     first, second = _folder(f"mcp+stdio:{one}"), _folder(f"mcp+stdio:{other}")
     assert first.startswith("notes-") and (first == second) == are_same
+
+
+@pytest.mark.parametrize(
+    ("network", "place", "said"),
+    [
+        (["a.example", "https://b.example"], "network.1", "without a scheme"),
+        (["a.example:99999"], "network.0", "a port from 1 to 65535"),
+        (["*"], "network.0", "whole first label"),
+    ],
+)
+def test_a_malformed_host_is_an_error_with_its_place(network: list[str], place: str, said: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        mount_of("notes", {"address": "mcp+npx://notes", "network": network}, "servers/notes.json")
+    assert found.value.path == place and said in found.value.expected
+
+
+@pytest.mark.parametrize("network", [False, [], ["a.example"]])
+def test_a_list_of_hosts_needs_confinement(network: object) -> None:
+    fields = {"address": "mcp+npx://notes", "network": network}
+    read = mount_of("notes", fields, "servers/notes.json").permissions.network
+    assert read is network or [*read] == network  # type: ignore[misc]
+    with pytest.raises(ConfigError, match="nothing would enforce it"):
+        mount_of("notes", {**fields, "confine": "off"}, "servers/notes.json")
+
+
+@pytest.mark.parametrize("network", ["a.example", 1, None, [1], {"a": 1}])
+def test_a_network_of_another_type_is_an_error(network: object) -> None:
+    fields = json.dumps({"kind": "upstream", "address": "mcp+npx://notes", "network": network})
+    with pytest.raises(ConfigError, match="network"):
+        parse_config(fields.encode(), "servers/notes.json")
