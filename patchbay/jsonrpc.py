@@ -55,11 +55,16 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to a request. `retry_after` is set when a quota refused the call: the seconds to wait."""
+    """The answer to a request.
+
+    `retry_after` is set when a quota refused the call: the seconds to wait. `promised` is False for the result of a
+    tool without an `outputSchema`, which is valid without its structured content.
+    """
 
     id: Id
     result: Mapping[str, Any] | Rendered
     retry_after: int | None = None
+    promised: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def call_tool(context: RequestContext) -> Answers:
     if as_job and (task := _as_task(context, work)) is not None:
         yield Result(context.request.id, task)
         return
-    yield from _conversation(context, work)
+    yield from _conversation(context, work, "outputSchema" in descriptor.wire)
 
 
 def read_resource(context: RequestContext) -> Answers:
@@ -277,7 +277,7 @@ class _Silence:
         return due
 
 
-def _conversation(context: RequestContext, work: TaskWork) -> Answers:
+def _conversation(context: RequestContext, work: TaskWork, promised: bool = True) -> Answers:
     """Drive an activation to its end; the last message is the answer. A cancelled call gets no answer."""
     call, events, fold = work.call, work.events, work.fold
     notifier = Notifier(context.caller, call.progress_token, bool(call.target.get("streams")))
@@ -313,7 +313,7 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
                 if silence.too_long():
                     yield PAUSE
         if not call.cancelled:
-            yield Result(context.request.id, work.answer(fold))
+            yield Result(context.request.id, work.answer(fold), promised=promised)
     except InputRequired as question:
         call.is_repeated = True
         yield Result(context.request.id, stamped(question.result, context.server, context.caller.revision))
@@ -322,7 +322,7 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
         if not call.cancelled:
-            yield Result(context.request.id, work.answer(fold))
+            yield Result(context.request.id, work.answer(fold), promised=promised)
     finally:
         if not handed_on:
             events.close()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import httpx2
 import mcp
 import pytest
 from mcp.types import TextResourceContents
 
-from tests.hubs import modern_request
+from tests.hubs import BOTH, modern_request, sse_messages
 from tests.interaction.mounts import until_tools_are_listed
 from tests.interaction.peers import MODERN
 from tests.interaction.programs import running_hub
@@ -26,6 +28,10 @@ BIG = '''
 """Answers of two million characters and more."""
 
 import base64
+import time
+from pathlib import Path
+
+GO = Path("{go}")
 
 
 def promised(context, count: int) -> dict[str, list[str]]:
@@ -40,10 +46,8 @@ def quick(count: int) -> dict[str, list[str]]:
 
 
 def slow(count: int) -> dict[str, list[str]]:
-    """Lines, as the output schema says, after more than a second."""
-    import time
-
-    time.sleep(1.5)
+    """Lines, as the output schema says, once the file is there."""
+    _wait()
     return {"lines": ["x" * 100] * count}
 
 
@@ -68,11 +72,14 @@ def talk(context):
 
 
 def page(context):
-    """The text of a resource, which takes a while."""
-    import time
-
-    time.sleep(0.6)
+    """The text of a resource, once the file is there."""
+    _wait()
     return "r" * 2_000_000
+
+
+def _wait():
+    while not GO.exists():
+        time.sleep(0.02)
 '''
 PAGE = {"uri": "big://page", "name": "page", "mimeType": "text/plain", "function": "page"}
 
@@ -85,7 +92,7 @@ def mount(address: str, era: str) -> str:
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The endpoints of the server itself, and of a hub that mounts it in the one era and in the other."""
     folder = tmp_path_factory.mktemp("large")
-    (folder / "big.py").write_text(BIG)
+    (folder / "big.py").write_text(BIG.replace("{go}", str(folder / "go")))
     (folder / "big.mcp.json").write_text(json.dumps({"resources": {"page": PAGE}}))
     with running_hub(folder / "behind", [folder / "big.py", folder / "big.mcp.json"]) as behind:
         for era in ("legacy", "modern"):
@@ -94,6 +101,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             for era in ("legacy", "modern"):
                 until_tools_are_listed(front.endpoint(era))
             yield {
+                "go": str(folder / "go"),
                 "itself": behind.endpoint("big"),
                 "legacy mount": front.endpoint("legacy"),
                 "modern mount": front.endpoint("modern"),
@@ -132,11 +140,33 @@ async def linked(client: mcp.Client, content: Any) -> list[Any]:
 Ask = Callable[[Callable[[mcp.Client], Awaitable[Any]]], Any]
 
 
-def test_a_promised_result_that_takes_a_while_comes_whole(ask: Ask) -> None:
+async def after_a_pause(address: str, go: Path, waiting: Coroutine[Any, Any, T]) -> T:
+    """Return what comes of a request to a tool that waits, and ends after the hub has sent nothing for a while.
+
+    A call begun after it, whose answer is a stream, shows that: its stream has a comment then.
+    """
+    go.unlink(missing_ok=True)
+    task = asyncio.ensure_future(waiting)
+    message, headers = modern_request(
+        "tools/call", {"name": "slow", "arguments": {"count": 1}}, meta={"progressToken": 1}
+    )
+    known = {"Content-Type": "application/json", "Accept": BOTH, **headers}
+    async with (
+        httpx2.AsyncClient(timeout=BOUND) as other,
+        other.stream("POST", address, json=message, headers=known) as stream,
+    ):
+        async for piece in stream.aiter_raw():
+            if b":\n\n" in piece:
+                break
+        go.touch()
+    return await task
+
+
+def test_a_promised_result_that_takes_a_while_comes_whole(ask: Ask, address: str, addresses: dict[str, str]) -> None:
     """Issue 50, item 18: a call that worked was an error because its answer had become a stream."""
 
     async def question(client: mcp.Client) -> None:
-        result = await client.call_tool("slow", {"count": 25_000})
+        result = await after_a_pause(address, Path(addresses["go"]), client.call_tool("slow", {"count": 25_000}))
         assert not result.is_error and result.structured_content == {"lines": ["x" * 100] * 25_000}
 
     ask(question)
@@ -209,10 +239,28 @@ def test_a_long_message_is_cut_and_many_texts_go_by_reference(ask: Ask) -> None:
     assert any(message.startswith("mmm") and "2000000 characters in all" in message for message in progress_texts)
 
 
-def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask) -> None:
+def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask, address: str, addresses: dict[str, str]) -> None:
     async def question(client: mcp.Client) -> None:
-        (page,) = (await client.read_resource("big://page")).contents
+        read = await after_a_pause(address, Path(addresses["go"]), client.read_resource("big://page"))
+        (page,) = read.contents
         assert isinstance(page, TextResourceContents)
         assert page.text == "r" * 2_000_000
 
     ask(question)
+
+
+@pytest.mark.parametrize("further", [{}, {"io.patchbay/call": "a"}], ids=["stream", "surviving call"])
+def test_a_large_result_without_a_schema_is_no_error_in_a_stream(tmp_path: Path, further: dict[str, str]) -> None:
+    """Issue 50, item 18: with a raised limit of results, a call that worked was an error, also one read again."""
+    (tmp_path / "big.py").write_text(BIG)
+    further = {key: str(uuid4()) for key in further}
+    call = {"name": "unpromised", "arguments": {"count": 20_000}}
+    with running_hub(tmp_path / "hub", [tmp_path / "big.py"], options=["--inline-limit", "50000000"]) as hub:
+        for _ in range(2):
+            message, headers = modern_request("tools/call", call, meta={"progressToken": 1, **further})
+            known = {"Content-Type": "application/json", "Accept": BOTH, **headers}
+            answer = httpx2.post(hub.endpoint("big"), json=message, headers=known, timeout=BOUND)
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            result = sse_messages(answer.content)[-1]["result"]
+            assert not result.get("isError") and "structuredContent" not in result
+            assert [block for block in result["content"] if block["type"] == "resource_link"]

@@ -2,8 +2,8 @@
 
 The official Python client ends a connection with an event above 1 MiB. A tool's result keeps its small blocks; large
 blocks become links. Structured content with an `outputSchema` cannot be left out of a successful result, so a result
-with too much of it becomes an error with a link. Every other large answer becomes an error with the address of the
-whole answer. Progress and log messages keep the beginning of their text.
+with too much of it becomes an error with a link; without an `outputSchema` it is left out. Every other large answer
+becomes an error with the address of the whole answer. Progress and log messages keep the beginning of their text.
 Source: MCP specification 2026-07-28, server/tools.
 """
 
@@ -35,7 +35,7 @@ def fitted(message: Message, keep: Keep) -> bytes:
     if isinstance(message, Notification):
         return encode(Notification(message.method, _cut(message.params)))
     if isinstance(message, Result) and isinstance(message.result, dict) and "content" in message.result:
-        return encode(Result(message.id, _tool_result(message.result, len(data), keep)))
+        return encode(Result(message.id, _tool_result(message.result, len(data), keep, message.promised)))
     if isinstance(message, Result):
         return encode(_refused(message, keep))
     if isinstance(message, Failure):
@@ -48,7 +48,7 @@ def is_question_too_large(question: Request) -> bool:
     return len(encode(question)) > MAX_EVENT_BYTES
 
 
-def _tool_result(result: dict[str, Any], size: int, keep: Keep) -> dict[str, Any]:
+def _tool_result(result: dict[str, Any], size: int, keep: Keep, promised: bool) -> dict[str, Any]:
     shown = dict(result)
     content = [part for block in result["content"] for part in _block(block, keep)]
     if "structuredContent" in shown and len(json_of(shown["structuredContent"])) > MAX_BLOCK_BYTES:
@@ -59,7 +59,8 @@ def _tool_result(result: dict[str, Any], size: int, keep: Keep) -> dict[str, Any
         )
         kept = linked(keep, value, "structured result", "application/json")
         content = [{"type": "text", "text": sentence}, *kept, *content]
-        shown["isError"] = True
+        if promised:
+            shown["isError"] = True
     if len(json_of(content)) > MAX_EVENT_BYTES // 2:
         whole = json_of(result["content"])
         sentence = f"The result has {size} bytes in {len(content)} parts; read the whole of it at the address below."
