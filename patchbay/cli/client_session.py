@@ -46,7 +46,7 @@ Command = Callable[..., Any]
 Listener = Callable[[str, Mapping[str, Any]], None]
 """Gets the method and the params of a notification."""
 
-POSITIVE_SECONDS = click.FloatRange(min=0, min_open=True)
+SECONDS = click.FloatRange(min=0, min_open=True)
 
 STORE_CREATING_COMMANDS = {"call", "put"}
 """Commands that run tools of the local hub, and may therefore create its store."""
@@ -257,13 +257,13 @@ NAME_VALUE = NameValueType()
 _OPTIONS = (
     click.option(
         "--timeout",
-        type=POSITIVE_SECONDS,
-        metavar="POSITIVE_SECONDS",
+        type=SECONDS,
+        metavar="SECONDS",
         help=f"Time limit of one request [default {REQUEST_TIMEOUT_SECONDS:g}].",
     ),
     click.option(
         "--start-timeout",
-        type=POSITIVE_SECONDS,
+        type=SECONDS,
         metavar="SECONDS",
         default=START_TIMEOUT_SECONDS,
         help=f"Time limit for the start of a server with its download [default {START_TIMEOUT_SECONDS:g}].",

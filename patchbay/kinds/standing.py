@@ -184,7 +184,7 @@ class Standing(Protocol):
         ...
 
     def stop(self) -> None:
-        """Let it end."""
+        """Tell the connection to end, without waiting for its end."""
         ...
 
     def join(self, seconds: float) -> None:

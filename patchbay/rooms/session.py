@@ -243,7 +243,7 @@ class RoomSession:
         wake()
 
     def stop_listening(self, wake: Callable[[], None]) -> None:
-        """Call `wake` no more."""
+        """Unsubscribe `wake`."""
         self._listeners = tuple(one for one in self._listeners if one != wake)
 
     def wake(self) -> None:

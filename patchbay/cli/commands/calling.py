@@ -161,7 +161,7 @@ def _show(records: Iterable[Record], output: str | None, failures: FailureCounte
 class CheckedAddress(NamedTuple):
     """An address that asks for the operation of its command.
 
-    `parsed` is None for the address of an HTTP API_SCHEME, which has a grammar of its own (`openapi+https://...`).
+    `parsed` is None for the address of an HTTP API, which has a grammar of its own (`openapi+https://...`).
     """
 
     text: str

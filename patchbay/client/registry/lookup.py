@@ -1,6 +1,6 @@
 """Asks registries: a search, a server by its name, and the newest version of a package of PyPI or npm.
 
-The operator names the registries (settings `registry`, `pypi`, `npm`), so that they may be on the own network.
+The operator names the registries (settings `registry`, `pypi`, `npm`), so that they may be on a private network.
 Sources: modelcontextprotocol/registry, API v0.1; PyPI JSON API; npm registry API.
 """
 

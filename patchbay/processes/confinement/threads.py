@@ -62,11 +62,11 @@ class _Launcher:
         threading.Thread(target=self._run, name="start of tools", daemon=True).start()
 
     def is_fresh(self) -> bool:
-        """With the lock: whether it takes work."""
+        """Whether this thread accepts work. Requires the lock."""
         return not self._ended and time.monotonic() < self._until
 
     def put(self, begin: Callable[[], T]) -> Future[T]:
-        """With the lock: have something begun."""
+        """Queue `begin` for this thread, and return the future of its result. Requires the lock."""
         done: Future[T] = Future()
         self._work.put((begin, done))
         return done

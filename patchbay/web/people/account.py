@@ -1,4 +1,4 @@
-"""`/account`: what a person sees and changes of the own account: sessions, signed-in clients, accounts at mounted
+"""`/account`: what a person sees and changes of their own account: sessions, signed-in clients, accounts at mounted
 servers, password and passkeys.
 
 A change of passwords or passkeys needs a sign-in of the last 15 minutes, so that a browser that was left alone, or a

@@ -129,11 +129,11 @@ class AtWork:
         return thread
 
     def end(self, request: object) -> None:
-        """Count the request of a thread, or one that waits without a thread, no more."""
+        """Stop counting a request: that of a thread, or one that waits without a thread."""
         del self._begun[request]
 
     def leave_thread(self, thread: int) -> object:
-        """Go on to count the request of this thread, which waits without a thread now; return its name for `end`."""
+        """Keep counting the request of a thread after it has left the thread; return its identity, for `end`."""
         request = object()
         self._begun[request] = self._begun.pop(thread)
         return request

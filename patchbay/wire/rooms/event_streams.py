@@ -31,7 +31,7 @@ class SessionMailbox:
         session.listen(self.wake)
 
     def wake(self) -> None:
-        """Say that there may be something; from any thread."""
+        """Wake the reader. Thread-safe."""
         self._news.set()
         with self._lock:
             callback, self._callback = self._callback, None

@@ -37,7 +37,7 @@ class RoomType(click.ParamType[RoomAddress]):
     name = "ROOM"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RoomAddress:
-        """Parse it, and find the hub for a name."""
+        """Parse an address, or find the running hub for the name of a room."""
         if isinstance(value, RoomAddress):
             return value
         try:
