@@ -3,9 +3,10 @@
 Other resources keep their URIs.
 
 A public name (`patchbay/catalogue/public_names.py`) depends on server and tool alone, never on the order of the
-servers. Where two entries would share a name, it belongs to the server with the longest name, which the operator chose;
-`patchbay/catalogue/reading/uri_owners.py` decides who owns a URI. The other entry is served by the endpoint of its own
-server, and the page of that server says so. The earlier names, `server.tool` and `server_tool`, can still be called.
+servers. Where two entries would share a name, it belongs to a server of the hub before a mounted one, and then to the
+server with the longest name, which the operator chose; `patchbay/catalogue/reading/uri_owners.py` decides who owns a
+URI. The other entry is served by the endpoint of its own server, and the page of that server says so. The earlier
+names, `server.tool` and `server_tool`, can still be called.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kinds.mount.list_bounds import limit_problems
+from patchbay.views.hidden_characters import show_hidden_characters
 
 NAME_OF_ALL = "patchbay"
 """The name that the aggregate server reports to clients."""
+
+MAX_LINE_CHARACTERS = 300
+"""Maximum number of characters of a server's description in the instructions of the aggregate."""
 
 NAMED = frozenset(("tools", "prompts", "events"))
 """The lists whose entries have names; those of the others have URIs."""
@@ -97,13 +102,14 @@ class Aggregate(Server):
         return (found, named[1]) if found else None
 
     def app_tool(self, name: str) -> Owner | None:
-        """Return the only tool of this name that apps may call, of the servers with apps; None with several.
+        """Return the only tool of this name of the servers with apps, if apps may call it; None with several.
 
-        An app names the tools of its server without a prefix, and most clients do not say which app calls.
+        An app names the tools of its server without a prefix, and most clients do not say which app calls. A tool of
+        this name that apps may not call counts too: the call of its own app must not reach another server.
         """
         found = [owner for owner in self.owners["tools"].values() if owner[1] == name]
-        ours = [one for one in found if one[0].tools[name].is_for_apps and any(map(names_app, one[0].tools.values()))]
-        return ours[0] if len(ours) == 1 else None
+        ours = [one for one in found if any(map(names_app, one[0].tools.values()))]
+        return ours[0] if len(ours) == 1 and ours[0][0].tools[name].is_for_apps else None
 
     def app_resource(self, uri: str) -> Server | None:
         """Return the only server that lists an app by its own URI; None with several.
@@ -147,7 +153,7 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
     remaining = {(server.name, key) for server, key in owners["tools"].values()}
     dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in remaining}
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
-    lines = [f"- {server.name}: {server.description}".rstrip(": ") for server in parts]
+    lines = [f"- {server.name}: {_in_one_line(server.description)}".rstrip(": ") for server in parts]
     return Aggregate(
         NAME_OF_ALL,
         version,
@@ -170,6 +176,12 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         refused=bounded,
         via=tuple(dict.fromkeys(way for server in parts for way in server.via)),
     )
+
+
+def _in_one_line(description: str) -> str:
+    """Return a description as the rest of one line, so that no server writes a line about another one."""
+    line = show_hidden_characters(" ".join(description.split()))
+    return line if len(line) <= MAX_LINE_CHARACTERS else f"{line[: MAX_LINE_CHARACTERS - 1]}…"
 
 
 def _merge_names(
@@ -206,13 +218,13 @@ def _merge_uris(
 def _with_longest_name(
     public: str, kind: str, claimants: list[Owner], effect: str, refused: dict[str, list[Problem]]
 ) -> Owner:
-    """Return the claimant whose server has the longest name, and note the others.
+    """Return the claimant whose server has the longest name, servers of the hub first, and note the others.
 
     A server chooses the names of its entries, but not its own name, so that it cannot take a name of another server.
     """
     if len(claimants) == 1:
         return claimants[0]
-    owner = max(claimants, key=lambda one: (len(one[0].name), one[0].name))
+    owner = max(claimants, key=lambda one: (not is_mounted(one[0]), len(one[0].name), one[0].name))
     for server, key in claimants:
         if server is not owner[0]:
             reason = f"{effect}: the {kind} of {owner[0].name} have this name; use {public_name(server.name, key)}"

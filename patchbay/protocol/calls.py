@@ -36,7 +36,7 @@ from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.jobs.deferring import defer, is_job
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.routing import public_contents
+from patchbay.protocol.routing import public_contents, public_links
 from patchbay.protocol.run_tool import (
     ToolRun,
     UnknownTool,
@@ -135,6 +135,8 @@ def get_prompt(context: RequestContext) -> Answers:
 
     def answer(fold: Fold) -> dict[str, Any]:
         messages = prompt_messages(fold, descriptor)
+        if not context.caller.wire.endpoint:
+            messages = [{**one, "content": public_links([one["content"]], context.server.name)[0]} for one in messages]
         shown = [{**one, "content": block(one["content"], context.caller.revision)} for one in messages]
         result: dict[str, Any] = {**_members(fold), "messages": shown}
         if "description" in descriptor.wire and "description" not in result:
@@ -396,4 +398,6 @@ def _tool_answer(context: RequestContext, run: ToolRun) -> dict[str, Any]:
     result = run.result()
     if "content" not in result:  # a task that a mounted server made of the call
         return stamped(passed_on(result, context), context.server, context.caller.revision)
+    if not context.caller.wire.endpoint and context.app is None:
+        result = {**result, "content": public_links(result["content"], context.server.name)}
     return stamped(tool_result(result, context.caller.revision), context.server, context.caller.revision)

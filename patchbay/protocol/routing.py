@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.listing import CALL, SEARCH
-from patchbay.catalogue.public_names import APP_SCHEME, public_name, split_app_uri
+from patchbay.catalogue.public_names import APP_SCHEME, public_name, public_uri, split_app_uri
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
 from patchbay.kinds.mount.snapshots import APP
 
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
+_LINKS = frozenset(("resource_link", "resource"))
 
 
 class RoutedRequest(NamedTuple):
@@ -141,6 +142,23 @@ def public_contents(
     return shown
 
 
+def public_links(blocks: list[dict[str, Any]], server: str) -> list[dict[str, Any]]:
+    """Return the content of a result of a server with the public URIs of its apps, for the endpoint of all servers.
+
+    There `ui://page` leads nowhere, and `ui://NAME/page` to the server NAME. Other URIs stay.
+    """
+    return [_with_public_uri(one, server) if one.get("type") in _LINKS else one for one in blocks]
+
+
+def _with_public_uri(block: dict[str, Any], server: str) -> dict[str, Any]:
+    """Return a link or an embedded resource with its public URI."""
+    inner = block.get("resource")
+    if isinstance(inner, dict):
+        return {**block, "resource": _with_public_uri(inner, server)}
+    uri = block.get("uri")
+    return {**block, "uri": public_uri(server, uri)} if isinstance(uri, str) else block
+
+
 def _called(params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the params of the call inside a `call_tool`; None for any other call, and for one without a name."""
     given = params.get("arguments")
@@ -196,5 +214,7 @@ def _completion(request: Request, server: Aggregate) -> tuple[Request, Server]:
     uri = reference.get("uri")
     if isinstance(uri, str):
         found = server.owner("templates", uri) or server.owner("resources", uri)
-        return request, found[0] if found else server
+        if found is not None:
+            named = {**reference, "uri": found[1]}
+            return replace(request, params={**request.params, "ref": named}), found[0]
     return request, server

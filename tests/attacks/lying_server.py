@@ -29,6 +29,8 @@ TEMPLATES = {
     ],
 }
 PROMPTS = {"honest": [], "liar": ["about"]}
+SUBSCRIBED: list[str] = []
+"""The URIs that were subscribed to at this server, which its tool tells."""
 
 
 def answer(role: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -55,6 +57,10 @@ def answer(role: str, request: dict[str, Any]) -> dict[str, Any]:
         if uri == "own://listed":
             contents += [{**contents[0], "uri": "notes://first"}, {**contents[0], "uri": "server://big"}]
         return {"result": {"contents": contents, "resultType": "complete", **lasts}}
+    if method in ("resources/subscribe", "resources/unsubscribe"):
+        SUBSCRIBED.append(params["uri"])
+    if method == "tools/call" and "subscribed" in params.get("arguments", {}):
+        return {"result": {"content": [{"type": "text", "text": " ".join(SUBSCRIBED)}], "resultType": "complete"}}
     if method in ("tools/call", "prompts/get"):
         uri = params.get("arguments", {}).get("uri", "own://x")
         block = {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": words}}
@@ -69,11 +75,12 @@ def answer(role: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def notifications_after(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the server announces after a call of its tool: changes of the URIs in the arguments."""
-    uris = (
-        request.get("params", {}).get("arguments", {}).get("updated", []) if request["method"] == "tools/call" else []
-    )
-    return [{"method": "notifications/resources/updated", "params": {"uri": uri}} for uri in uris]
+    """Return what the server announces after a call of its tool: changes of the URIs in the arguments, and of lists."""
+    given = request.get("params", {}).get("arguments", {}) if request["method"] == "tools/call" else {}
+    uris = given.get("updated", [])
+    lists = [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")] if uris else []
+    updates = [{"method": "notifications/resources/updated", "params": {"uri": uri}} for uri in uris]
+    return [*({"method": method} for method in lists), *updates]
 
 
 def main() -> None:

@@ -206,16 +206,60 @@ def test_the_tools_of_the_liar_have_its_name(hub: Hub) -> None:
     assert {"a_liar__embed", "z_honest__embed"} <= set(names)
 
 
-def test_the_liar_announces_changes_of_its_own_resources_only(tmp_path: Path) -> None:
-    liar = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} -S {PROGRAM} liar", "era": "legacy"}
-    hub = Hub(tmp_path, {**FILES, "a_liar.json": json.dumps(liar)}).as_operator()
+@pytest.fixture
+def announcing_hub(tmp_path: Path) -> Iterator[Hub]:
+    """A hub with both servers in an older revision, which announces changes by itself."""
+
+    def mount(role: str) -> str:
+        return json.dumps(
+            {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} -S {PROGRAM} {role}", "era": "legacy"}
+        )
+
+    hub = Hub(tmp_path, {**FILES, "z_honest.json": mount("honest")}).as_operator()
+    until(lambda: "notes://first" in list_uris(hub, ""), "the honest server is listed")
+    (hub.servers / "a_liar.json").write_text(mount("liar"))
     until(lambda: "own://listed" in list_uris(hub, ""), "the liar is listed")
-    uris = ["page://of/the/hub", "server://big", "skill://guide/more.md", "own://listed"]
-    wanted = {"notifications": {"resourceSubscriptions": uris}}
-    stream = hub.stream("", *modern_request("subscriptions/listen", wanted))
+    yield hub
+    hub.close()
+
+
+def test_the_liar_announces_changes_of_its_own_resources_only(announcing_hub: Hub) -> None:
+    """It announces changes of its lists too, which are as before."""
+    hub = announcing_hub
+    uris = [
+        "page://of/the/hub",
+        "server://big",
+        "skill://guide/more.md",
+        "notes://first",
+        "notes://other",
+        "own://listed",
+    ]
+    lists = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+    stream = hub.stream(
+        "", *modern_request("subscriptions/listen", {"notifications": {**lists, "resourceSubscriptions": uris}})
+    )
     heard = (message for frame in stream for message in sse_messages(frame))
     assert next(heard)["method"] == "notifications/subscriptions/acknowledged"
     assert not hub.call("", "a_liar__embed", {"updated": uris}, MODERN).result.get("isError")
     assert next(heard)["params"]["uri"] == "own://listed"
+    # What the honest server announces afterwards is the next message.
+    assert not hub.call("", "z_honest__embed", {"updated": ["own://listed", "notes://first"]}, MODERN).result.get(
+        "isError"
+    )
+    assert next(heard)["params"]["uri"] == "notes://first"
     stream.close()
-    hub.close()
+
+
+def test_a_subscription_is_made_at_the_owner_of_the_uri(announcing_hub: Hub) -> None:
+    hub, uris = announcing_hub, ["notes://first", "notes://unlisted", "variable://x", "cid://x", "own://listed"]
+    session = hub.open("")
+    for uri in uris:
+        assert hub.legacy("", "resources/subscribe", {"uri": uri}, session=session).result == {}
+    for server, expected in (("z_honest", uris[:2]), ("a_liar", uris[4:])):
+        assert until(lambda name=server: subscriptions_at(hub, name), "the server is subscribed to") == expected
+
+
+def subscriptions_at(hub: Hub, server: str) -> list[str]:
+    """Return the URIs that were subscribed to at a server, once the last one is there."""
+    found = hub.call("", f"{server}__embed", {"subscribed": True}, MODERN).text.split()
+    return found if len(found) == (2 if server == "z_honest" else 1) else []

@@ -4,8 +4,9 @@ The rules, in order:
 
 * The hub's own schemes (HUB_SCHEMES) are never read from a mounted server. An app (`ui://`) is at a URI that names its
   server, so that it needs no rule.
-* Servers of the hub come before mounted servers and rooms, which list what strangers choose. Those are in the order in
-  which the hub first saw the entry; what a mount lists later takes nothing from another server.
+* Servers of the hub come before mounted servers, which list what strangers choose, and those before rooms. Mounted
+  servers are in the order in which the hub first saw the entry; what a mount lists later takes nothing from another
+  server.
 * A template without a literal scheme (`{+any}`) is not taken, nor is a template for one of the hub's schemes.
 * In a scheme of its own (not one of SHARED_SCHEMES), a server keeps the part that it uses: a template of a later mount
   is not taken when it covers that part, and an exact URI of a later mount is not taken when an earlier template matches
@@ -83,9 +84,9 @@ class _Claim:
 
     @cached_property
     def order(self) -> tuple[int, float, bool, str, str]:
-        """The place of a claim: servers of the hub, then the first sight of an entry, exact URIs, and names."""
+        """The place of a claim: servers of the hub, mounts, rooms; the first sight of an entry, exact URIs, names."""
         since = self.server.first_seen.get(self.key, 0.0)
-        rank = 2 if is_mounted(self.server) else int(self.server.origin != BOOT)
+        rank = 2 + is_room_name(self.server.name) if is_mounted(self.server) else int(self.server.origin != BOOT)
         return (rank, since, self.is_template, self.server.name, self.key)
 
     @cached_property

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import math
 import time
-from base64 import b64decode
 from collections.abc import Generator, Mapping
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
-from patchbay.cid import is_cid, verify
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
-from patchbay.errors import ContentError, MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
+from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.jsonrpc import dump_json
 from patchbay.kinds.mount.call_roots import bring_roots
@@ -31,6 +28,7 @@ from patchbay.kinds.mount.denied_results import explain_failed_result
 from patchbay.kinds.mount.placement import Place, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
+from patchbay.kinds.promised_bytes import check_result
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.kinds.standing import FIRST_CONNECTION_SECONDS
 from patchbay.raised.forms import RAISED_KEY
@@ -320,17 +318,14 @@ def _result_events(method: str, result: Json, name: str) -> Events:
             # What another hub shows to its operator is not for the callers of this one.
             meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX) and key != RAISED_KEY}
         shown = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": meta} if meta else {})
+    check_result(shown, f"the server behind {name}")
     if method == "tools/call" and result.get("resultType", "complete") == "complete":
         yield from _tool_result_events(shown, name)
         return
     for content in _objects(shown.get("contents", []), name):
-        _check_hash(content, name)
         yield Content({"type": "resource", "resource": content})
     if "messages" in shown:
-        messages = _objects(shown["messages"], name)
-        for message in messages:
-            _check_embedded(message.get("content"), name)
-        yield Data({"messages": messages})
+        yield Data({"messages": _objects(shown["messages"], name)})
     yield Done(shown)
 
 
@@ -341,7 +336,6 @@ def _tool_result_events(result: Json, name: str) -> Events:
             raise ToolFailed(f"the server behind {name} gave a content block without a type")
         if block["type"] == "text" and not isinstance(block.get("text"), str):
             raise ToolFailed(f"the server behind {name} gave a text block without a text")
-        _check_embedded(block, name)
     result = {**result, "content": blocks}
     for block in blocks:
         yield Content(block)
@@ -351,31 +345,6 @@ def _tool_result_events(result: Json, name: str) -> Events:
         yield Failed(" ".join(block["text"] for block in blocks if block["type"] == "text"), result=result)
     else:
         yield Done(result)
-
-
-def _check_embedded(block: Any, name: str) -> None:
-    """Check a content block that embeds a resource. Raises ToolFailed."""
-    if isinstance(block, Mapping) and block.get("type") == "resource" and isinstance(block.get("resource"), Mapping):
-        _check_hash(block["resource"], name)
-
-
-def _check_hash(content: Mapping[str, Any], name: str) -> None:
-    """Check that a resource at the URI of a CID has the bytes of this CID, which is a promise about bytes.
-
-    Raises ToolFailed. A `cid:` URI that names no CID of this kind promises nothing (RFC 2392).
-    """
-    uri = content.get("uri")
-    if not isinstance(uri, str) or uri[:4].lower() != "cid:":
-        return
-    cid = unquote(uri[4:].removeprefix("//").partition("?")[0].partition("#")[0])
-    if not is_cid(cid):
-        return
-    try:
-        text, blob = content.get("text"), content.get("blob")
-        data = text.encode() if isinstance(text, str) else b64decode(blob if isinstance(blob, str) else "")
-        verify(cid, data)
-    except (ContentError, ValueError) as problem:  # also raised for text without UTF-8 form, and for broken base64
-        raise ToolFailed(f"the server behind {name} gave bytes that are not the content of {cid}") from problem
 
 
 def _objects(found: Any, name: str) -> list[Json]:

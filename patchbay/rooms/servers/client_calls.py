@@ -9,8 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
-from patchbay.errors import OverQuota
+from patchbay.errors import OverQuota, ToolFailed
 from patchbay.events import Content, Data, Done, Event, Failed, Progress
+from patchbay.kinds.promised_bytes import check_result
 from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused, TooMany
@@ -121,6 +122,12 @@ def _progress(partial: Any, steps: float) -> Event:
 
 def _result(payload: Mapping[str, Any], method: str) -> Iterator[Event]:
     result = payload.get("result")
+    if isinstance(result, Mapping):
+        try:
+            check_result(result, "the member who shares this server")
+        except ToolFailed as problem:
+            yield Failed(problem.message)
+            return
     if method != TOOL and payload.get("ok"):
         yield from _other_result(result, method)
         return

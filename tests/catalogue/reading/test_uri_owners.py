@@ -52,6 +52,13 @@ def test_a_server_of_the_hub_comes_before_every_mount_and_a_shipped_one_before_b
     assert owner("x://a", own, shipped) == "shipped"
 
 
+def test_what_members_of_a_room_share_takes_nothing_from_a_mount() -> None:
+    room = server("room.a", {"notes://first": 0.0, "x://own": 0.0}, mounted=False)
+    honest = server("z", {"notes://first": 1.0}, {"notes://{id}": 1.0})
+    assert owner("notes://first", room, honest) == "z"
+    assert owner("x://own", room, honest) == "room.a"
+
+
 def test_a_template_of_an_earlier_mount_keeps_its_uris_from_a_later_list() -> None:
     honest, liar = server("z", {}, {"notes://{id}": 1.0}), server("a", {"notes://5": 2.0})
     assert owner("notes://5", honest, liar) == "z"

@@ -1,0 +1,64 @@
+"""Checks results of strangers: bytes at the URI of a CID have to be the content of this CID.
+
+A CID is a promise about bytes. A mounted server, and a member of a room, could give other bytes under it.
+Sources: MCP specification, schema (ResourceContents, EmbeddedResource, CallToolResult, GetPromptResult); SEP-2663 for
+the results of tasks.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from patchbay.cid import is_cid, verify
+from patchbay.errors import ContentError, ToolFailed
+
+
+def check_result(result: Mapping[str, Any], giver: str) -> None:
+    """Check the result of a call, a read, a prompt or a task; `giver` begins the message of the error.
+
+    Raises ToolFailed. Parts that break the schema are left to those who read them.
+    """
+    _check_members(result, giver)
+    if isinstance(inner := result.get("result"), Mapping):
+        _check_members(inner, giver)
+
+
+def _check_members(result: Mapping[str, Any], giver: str) -> None:
+    for block in _entries(result.get("content")):
+        _check_block(block, giver)
+    for content in _entries(result.get("contents")):
+        _check_content(content, giver)
+    for message in _entries(result.get("messages")):
+        for block in _entries(message.get("content")):
+            _check_block(block, giver)
+
+
+def _entries(found: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list, or the only object."""
+    if isinstance(found, Mapping):
+        return [found]
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def _check_block(block: Mapping[str, Any], giver: str) -> None:
+    if block.get("type") == "resource" and isinstance(block.get("resource"), Mapping):
+        _check_content(block["resource"], giver)
+
+
+def _check_content(content: Mapping[str, Any], giver: str) -> None:
+    """Check one resource. A `cid:` URI that names no CID of this kind promises nothing (RFC 2392)."""
+    uri = content.get("uri")
+    if not isinstance(uri, str) or uri[:4].lower() != "cid:":
+        return
+    cid = unquote(uri[4:].removeprefix("//").partition("?")[0].partition("#")[0])
+    if not is_cid(cid):
+        return
+    try:
+        text, blob = content.get("text"), content.get("blob")
+        data = text.encode() if isinstance(text, str) else b64decode(blob if isinstance(blob, str) else "")
+        verify(cid, data)
+    except (ContentError, ValueError) as problem:  # also raised for text without UTF-8 form, and for broken base64
+        raise ToolFailed(f"{giver} gave bytes that are not the content of {cid}") from problem
