@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import orjson
 
-from patchbay.access.principals import Principal
+from patchbay.access.principals import Principal, is_reserved_id
 from patchbay.boot.grants import ACTIONS, CALL, EVERYTHING, OPERATE, READ, SEE, Grant, Grants, covers
 
 USE = (SEE, CALL, READ)
@@ -163,7 +163,7 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
     if grants is None:
         rules = [_Rule("no variable `access`", USE, (EVERYTHING,))]
         return Rights(rules, (), scopes, principal.is_operator)
-    denied = [_Rule(row.place, ACTIONS, row.on) for row in grants.denials if _is_for(row, principal, grants)]
+    denied = [_Rule(row.place, ACTIONS, row.on) for row in grants.denials if _is_denied_by(row, principal, grants)]
     granted = [
         _Rule(row.place, _actions_of(row), row.on, row.asks) for row in grants.grants if _is_for(row, principal, grants)
     ]
@@ -181,15 +181,24 @@ def _is_for(row: Grant, principal: Principal, grants: Grants) -> bool:
     return any(is_member(principal, name, grants) for name in row.to)
 
 
-def is_member(principal: Principal, name: str, grants: Grants) -> bool:
-    """Whether a name in `to` means this principal: everybody, a group of the document or of an issuer, or its id.
+def _is_denied_by(row: Grant, principal: Principal, grants: Grants) -> bool:
+    """Whether a denial means a principal: also through a group that an issuer asserts, whatever its name."""
+    return _is_for(row, principal, grants) or not principal.groups.isdisjoint(row.to)
 
-    A name of a group in the document never means a principal with that id.
+
+def is_member(principal: Principal, name: str, grants: Grants) -> bool:
+    """Whether a name in `to` gives something to this principal: everybody, a group of the document, a group that an
+    issuer asserts, or its id.
+
+    A group of the document has its listed members only: an issuer puts nobody into it, and its name is no id of a
+    principal. A group of an issuer with the name of a key or of the operator means nothing.
     """
-    if name == EVERYTHING or name in principal.groups:
+    if name == EVERYTHING:
         return True
     members = grants.groups.get(name)
-    return principal.id in members if members is not None else principal.id == name
+    if members is not None:
+        return principal.id in members
+    return principal.id == name or (name in principal.groups and not is_reserved_id(name))
 
 
 def decide(principal: Principal, action: str, about: Object, grants: Grants | None) -> Decision:

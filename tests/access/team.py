@@ -141,7 +141,8 @@ def may(document: Mapping[str, Any] | None, who: Principal, action: str, server:
         return False
     if who.is_operator or document is None:
         return who.is_operator or action != "operate"
-    if any(_is_for(row, who, document) and _on(row, server, entry) for row in document.get("denials", ())):
+    denials = document.get("denials", ())
+    if any((_is_for(row, who, document) or who.groups & {*row["to"]}) and _on(row, server, entry) for row in denials):
         return False
     return any(
         _is_for(row, who, document) and (action in row["may"] or "operate" in row["may"]) and _on(row, server, entry)
@@ -152,12 +153,12 @@ def may(document: Mapping[str, Any] | None, who: Principal, action: str, server:
 def _is_for(row: Mapping[str, Any], who: Principal, document: Mapping[str, Any]) -> bool:
     for name in row["to"]:
         groups = document.get("groups", {})
-        if name == "*" or name in who.groups:
+        if name == "*":
             return True
         if name in groups:
             if who.id in groups[name]:
                 return True
-        elif name == who.id:
+        elif name == who.id or (name in who.groups and name != "operator" and not name.startswith("key:")):
             return True
     return False
 

@@ -21,6 +21,7 @@ from tests.access.team import CALLS, READS, SERVERS, may
 ANN = Principal("ann@example.org")
 KEY = Principal("key:robot")
 BEN = Principal("ben", issuer="https://issuer.example", groups=frozenset({"research"}))
+FALSE_KEY = Principal("eve", issuer="https://issuer.example", groups=frozenset({"key:robot", "operator", "*"}))
 
 
 def grants(document: Any) -> Grants | None:
@@ -55,6 +56,13 @@ def denial(*to: str, on: list[str] | None = None) -> Any:
         ({"groups": {"team": ["key:robot"]}, "grants": [row("team")]}, KEY, "call", "notes", "x", True, "grant 1"),
         ({"groups": {"team": []}, "grants": [row("team")]}, Principal("team"), "call", "notes", "x", False, "no grant"),
         ({"grants": [row("research")]}, BEN, "call", "notes", "x", True, "grant 1"),
+        # An issuer puts nobody into a group of the document; its groups are no keys. They are denied all the same.
+        ({"groups": {"research": ["ann"]}, "grants": [row("research")]}, BEN, "call", "notes", "x", False, "no grant"),
+        ({"grants": [row("key:robot")]}, FALSE_KEY, "call", "notes", "x", False, "no grant"),
+        (
+            {"groups": {"research": []}, "grants": [row("*")], "denials": [denial("research")]},
+            *(BEN, "call", "notes", "x", False, "denial 1"),
+        ),
         ({"grants": [row("https://issuer.example#ben")]}, BEN, "call", "notes", "x", True, "grant 1"),
         ({"grants": [row("ben")]}, BEN, "call", "notes", "x", False, "no grant"),
         # Denials win.

@@ -64,6 +64,7 @@ def begun(counts: Quotas, who: Principal, server: str = "notes", tries: int = 10
         ),
         ([{"to": ["ben"], "calls_in_flight": 3}], {}, ANN, 10),
         ([{"to": ["team"], "calls_in_flight": 3}], {}, CAROL, 3),
+        ([{"to": ["team"], "calls_in_flight": 12}], {"team": ["ann"]}, CAROL, 10),
         ([{"to": ["https://issuer.example#carol"], "calls_in_flight": 2}], {}, CAROL, 2),
         ([{"to": ["*"], "calls_in_flight": 1}], {}, OPERATOR, 10),
         ([{"to": ["*"], "calls_in_flight": 4}], {}, LOCAL, 4),

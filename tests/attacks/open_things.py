@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -100,18 +101,18 @@ class OpenStream:
 
 
 class OpenSocket:
-    """A WebSocket of a room that has said hello."""
+    """A WebSocket of a room that has said hello, or is silent."""
 
-    def __init__(self, hub: Hub, headers: Mapping[str, str]) -> None:
+    def __init__(self, hub: Hub, headers: Mapping[str, str], is_silent: bool = False) -> None:
         own = dict(headers)
         url = f"ws://{own.pop('Host', f'127.0.0.1:{hub.port}')}/rooms/{ROOM}/ws"
         self._stack = ExitStack()
         reached = socket.create_connection(("127.0.0.1", hub.port))
         opening = connect(url, sock=reached, additional_headers=own, ping_interval=None)
         self._socket: ClientConnection = self._stack.enter_context(opening)
-        self._socket.send(
-            orjson.dumps({"type": "hello", "payload": {"proto": "ENSO-1", "caps": ["can.speak"]}}).decode()
-        )
+        hello = {"type": "hello", "payload": {"proto": "ENSO-1", "caps": ["can.speak"]}}
+        if not is_silent:
+            self._socket.send(orjson.dumps(hello).decode())
         self.text = ""
         self.has_ended = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -199,6 +200,7 @@ STREAMS: Mapping[str, tuple[OpenFor, str]] = {
     "the changes of a room": _get(f"/rooms/{ROOM}/changes", "entries"),
     "the events of a room": _get(f"/rooms/{ROOM}/events", "presence.join"),
     "a WebSocket": (OpenSocket, "presence.join"),
+    "a silent WebSocket": (partial(OpenSocket, is_silent=True), ""),
 }
 """What a caller can hold open, and what says that it has begun."""
 

@@ -34,7 +34,7 @@ from tests.waiting import BOUND, until
 pytestmark = pytest.mark.process
 
 OPTIONS = ("--access", "shared", "--keepalive", "600", "--threads", "200", "--webhook-hosts", HOST)
-OF_PAGES = ("/activity/events", "the changes of a room", "the events of a room", "a WebSocket")
+OF_PAGES = ("/activity/events", "the changes of a room", "the events of a room", "a WebSocket", "a silent WebSocket")
 PEOPLE: list[str] = []
 """The names of the people of all tests: a removed name has no second account here."""
 KNOWS_TASKS: dict[str, Any] = {"extensions": {TASKS: {}}}

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from patchbay.errors import ContentError
+from patchbay.rooms.record.envelope import hub_envelope
 from patchbay.stores.memory import MemoryJournal, MemoryStore
 from tests.rooms.people import rooms_of
 from tests.waiting import until
@@ -44,3 +45,29 @@ def test_each_of_two_threads_whose_entries_fail_together_gets_the_error() -> Non
         assert failed == ["the store is away"] * 2
         journal.is_away = False
         assert core.append_own("note", {}).entry.seq == 2
+
+
+def test_a_repeat_of_an_entry_that_was_not_stored_gets_the_error_too() -> None:
+    """Both have one id, and go to the store in one step."""
+    store, journal, answers = MemoryStore(), FailingJournal(), []
+    store.journal = journal
+    with rooms_of(store) as rooms:
+        log = rooms.create("demo", "ann").core.log
+        one = hub_envelope("demo", "note", {}, 1)
+
+        def say() -> None:
+            try:
+                answers.append(str(log.append(lambda fold, now: one).entry.seq))
+            except ContentError as problem:
+                answers.append(str(problem))
+
+        threads = [threading.Thread(target=say, daemon=True) for _ in range(2)]
+        with log.lock:
+            for thread in threads:
+                thread.start()
+            until(lambda: len(log._waiting) == 2, "both entries wait")
+            journal.is_away = True
+        until(lambda: not any(thread.is_alive() for thread in threads), "the end of both threads")
+        assert answers == ["the store is away"] * 2
+        journal.is_away = False
+        assert log.append(lambda fold, now: one).entry.seq == 2

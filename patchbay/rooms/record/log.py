@@ -212,12 +212,15 @@ class RoomLog:
             self.fold.roll_back(mark)
             self.writers.roll_back(counted)
             self.bytes = bytes_before
+            for request in requests:
+                if isinstance(request.outcome, Logged):
+                    request.outcome = None  # a repeat, perhaps of an entry that was not stored now
             if not isinstance(problem, StaleUpdate):
                 raise
             if self._journal.last(self.topic):
                 return False
-            for request, _, _ in made:
-                request.outcome = UnknownRoom("the room was deleted")
+            for request in requests:
+                request.outcome = request.outcome or UnknownRoom("the room was deleted")
             return True
         positions = [seq for (topic, _, _), seq in zip(rows, seqs, strict=True) if topic == self.topic]
         for (request, entry, contents), position in zip(made, positions, strict=True):

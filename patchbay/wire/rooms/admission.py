@@ -92,9 +92,13 @@ class RoomAdmission:
     def _check_read(self, room: Room, name: str, sender: Principal) -> Room:
         if not self.may_read(room.name, sender):
             raise _unknown(name)
-        if not self._access.is_current(sender):  # a WebSocket may say hello long after it was opened
+        if not self.is_current(sender):  # a WebSocket may say hello long after it was opened
             raise RoomRefused(NO_LONGER_LET_IN)
         return room
+
+    def is_current(self, sender: Principal) -> bool:
+        """Whether the credentials of a sender are valid."""
+        return self._access.is_current(sender)
 
     def may_read(self, room: str, sender: Principal) -> bool:
         """Whether a sender may read the room of this name."""

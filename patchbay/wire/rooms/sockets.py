@@ -22,11 +22,12 @@ from patchbay.errors import PatchbayError
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
 from patchbay.rooms.rooms import LOBBY, Rooms
-from patchbay.rooms.session import RoomSession
+from patchbay.rooms.session import NO_LONGER_LET_IN, RoomSession
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.front.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.delivery import DeliveryThread, SharedBatches
+from patchbay.wire.rooms.silent_sockets import SilentSockets
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class RoomSocket:
         rooms: Rooms,
         deliveries: tuple[DeliveryThread, SharedBatches],
         admission: RoomAdmission,
+        silent: SilentSockets,
         request: WebSocketRequest,
         ends: tuple[Send, Close],
     ) -> None:
@@ -63,7 +65,8 @@ class RoomSocket:
         self._rooms = rooms
         self._deliveries, self._batches = deliveries
         self._admission = admission
-        self._sender = principal_of(request.environ)
+        self._silent = silent
+        self.sender = principal_of(request.environ)
         self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
         self._after = query.get("after", [""])[0]
         self._resume = query.get("resume", [""])[0]
@@ -104,8 +107,8 @@ class RoomSocket:
 
     def _join(self, hello: Json) -> None:
         after = _read_seq(self._after)
-        room = self._admission.open_to_join(self._name, self._sender)
-        principal, rights = self._sender.id, self._admission.rights(room, self._sender)
+        room = self._admission.open_to_join(self._name, self.sender)
+        principal, rights = self.sender.id, self._admission.rights(room, self.sender)
         if self._resume in ("", NEW):
             session = room.join(principal, hello, after, rights)
             session.attach(self._replaced)
@@ -115,6 +118,7 @@ class RoomSocket:
             if after is not None:
                 session.seek(min(after, room.seq))
         self._session = session
+        self._silent.discard(self)
         for envelope in session.greeting:
             self._send(frame_bytes(orjson.dumps(envelope)).decode())
         session.listen(self._wake)
@@ -146,6 +150,10 @@ class RoomSocket:
         log.info("a WebSocket of the room %s ends: %s", self._name[:80], reason)
         self._close(code, reason)
 
+    def end_revoked(self) -> None:
+        """Close the WebSocket, which has no session: the credentials of its sender have ended. From any thread."""
+        self._end(REFUSED, NO_LONGER_LET_IN)
+
     def _wake(self) -> None:
         self._deliveries.wake(self)
 
@@ -157,6 +165,7 @@ class RoomSocket:
         """End the session, its servers and its calls; one that can be resumed stays when its connection was lost."""
         was_lost = code == NO_CLOSE and not self._has_ended
         self._has_ended = True
+        self._silent.discard(self)
         session = self._session
         if session is None:
             return
@@ -178,9 +187,12 @@ def _read_seq(text: str) -> int | None:
 def add_room_sockets(routes: WebSocketRoutes, rooms: Rooms, admission: RoomAdmission) -> None:
     """Serve rooms by WebSocket. `admission` lets senders into rooms."""
     deliveries = (DeliveryThread(), SharedBatches())
+    silent = SilentSockets(rooms.store.bus, admission.is_current)
 
     def open_socket(request: WebSocketRequest, send: Send, close: Close) -> RoomSocket:
-        return RoomSocket(rooms, deliveries, admission, request, (send, close))
+        opened = RoomSocket(rooms, deliveries, admission, silent, request, (send, close))
+        silent.add(opened)
+        return opened
 
     for pattern in ROUTES:
         routes.add(pattern, open_socket)
