@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from ipaddress import ip_address
+
+from patchbay.text_cache import cached_by_text
 
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
 
 Authority = tuple[str, int | None]
 
 
-@lru_cache(maxsize=1024)
+@cached_by_text(1024)
 def authority(text: str) -> Authority | None:
     """Return host name (lower case, IPv6 in brackets) and port of a text like `Host`; None for other text."""
     found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
@@ -21,7 +22,7 @@ def authority(text: str) -> Authority | None:
     return None if port is not None and not 0 < port < 65536 else (found[1], port)
 
 
-@lru_cache(maxsize=1024)
+@cached_by_text(1024)
 def is_loopback(host: str) -> bool:
     """Whether a host name or address, with or without brackets, stays on this machine."""
     name = host.strip("[]").lower()

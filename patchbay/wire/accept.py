@@ -5,16 +5,16 @@ Source: RFC 9110, section 12.5.1.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
+
+from patchbay.text_cache import cached_by_text
 
 JSON, STREAM, NDJSON = "application/json", "text/event-stream", "application/x-ndjson"
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 
 
-@lru_cache(maxsize=256)
+@cached_by_text(256)
 def accepted_forms(accept: str) -> tuple[bool, bool]:
     """Return whether an `Accept` header accepts JSON and whether it accepts a stream.
 
@@ -25,7 +25,7 @@ def accepted_forms(accept: str) -> tuple[bool, bool]:
     return json, qualities.get(STREAM, 0) > 0
 
 
-@lru_cache(maxsize=256)
+@cached_by_text(256)
 def preferred_form(accept: str) -> str | None:
     """Return the form that an `Accept` header prefers; of equally preferred forms, the one that streams the most.
 
@@ -40,7 +40,7 @@ def preferred_form(accept: str) -> str | None:
     return best if likes[best] > 0 else None
 
 
-@lru_cache(maxsize=256)
+@cached_by_text(256)
 def wants_html(accept: str) -> bool:
     """Whether an `Accept` header names HTML with at least the quality of JSON and event streams.
 

@@ -23,6 +23,7 @@ from patchbay.errors import PatchbayError
 from patchbay.hosts.names import authority, is_loopback
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
+from patchbay.text_cache import cached_by_text
 from patchbay.wire.accept import wants_html
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
@@ -242,7 +243,7 @@ def plain_credentials(origin: str, path: str, headers: Mapping[str, str], addres
     return Credentials("POST", url, headers, resource=url, address=address)
 
 
-@lru_cache(maxsize=1024)
+@cached_by_text(1024)
 def _quote_path(path: str) -> str:
     return quote(path, safe="/:@!$&()*+,;=~")
 

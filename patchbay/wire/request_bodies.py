@@ -20,6 +20,7 @@ from typing import Any
 from patchbay.access.principals import LOCAL_ID, PRINCIPAL, Principal
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.jsonrpc import Request, encode
+from patchbay.text_cache import cached_by_text
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget, parsed_size
 from patchbay.wire.front.requests import ARRIVED_SINCE, CLIENT
 from patchbay.wire.front.slow_clients import AT_WORK, AtWork
@@ -82,7 +83,7 @@ class TooSlow(InvalidRequest):
     status = 408
 
 
-@lru_cache(maxsize=256)
+@cached_by_text(256)
 def media_type(content_type: str) -> str:
     """Return the media type of a `Content-Type` header, in lower case, without its parameters."""
     return content_type.partition(";")[0].strip().lower()

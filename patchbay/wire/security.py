@@ -15,6 +15,7 @@ from werkzeug.datastructures import Headers
 from patchbay.errors import Refused
 from patchbay.hosts.names import Authority, authority, is_loopback
 from patchbay.settings import Settings
+from patchbay.text_cache import MAX_CACHED_CHARACTERS
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:;"
@@ -45,12 +46,15 @@ def check_host_and_origin(host: str | None, origin: str | None, settings: Settin
     Raises Refused (403) for an origin that is not in `allowed_origins`, not on an allowed loopback name (any port), and
     not the host and port of the request.
     """
-    if not _host_allowed(host or "", settings.allowed_hosts):
+    is_short = len(host or "") + len(origin or "") <= MAX_CACHED_CHARACTERS
+    allows_host = _host_allowed if is_short else _host_allowed.__wrapped__
+    allows_origin = _origin_allowed if is_short else _origin_allowed.__wrapped__
+    if not allows_host(host or "", settings.allowed_hosts):
         raise Misdirected(
             f"this hub does not answer for the host {(host or '')[:100]!r};"
             f" it answers for {', '.join(settings.allowed_hosts)} (setting allowed_hosts)"
         )
-    if origin is not None and not _origin_allowed(origin, host or "", settings.allowed_hosts, settings.allowed_origins):
+    if origin is not None and not allows_origin(origin, host or "", settings.allowed_hosts, settings.allowed_origins):
         raise Refused(f"requests from the origin {origin[:100]!r} are not allowed (setting allowed_origins)")
 
 

@@ -10,14 +10,15 @@ Sources: RFC 8707, section 2; RFC 9068, section 4; RFC 3986, section 6.2 (normal
 
 from __future__ import annotations
 
-from functools import lru_cache
 from urllib.parse import urlsplit
+
+from patchbay.text_cache import cached_by_text
 
 MCP_PATH = "/mcp"
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
-@lru_cache(maxsize=1024)
+@cached_by_text(1024)
 def get_origin(url: str) -> str:
     """Return scheme, host and port of a URL in normal form: lower case, without the default port."""
     parts = urlsplit(url)
@@ -27,17 +28,23 @@ def get_origin(url: str) -> str:
     return f"{parts.scheme}://{host}:{parts.port}" if has_port else f"{parts.scheme}://{host}"
 
 
-@lru_cache(maxsize=1024)
 def list_audiences(resource: str, url: str) -> frozenset[str]:
     """Return the audiences that are accepted for a request: with the URL `resource` of an MCP endpoint, or else `url`.
 
     The audiences are without a slash at the end; compare them with `normalize_audience`.
     """
-    origin = get_origin(resource or url)
-    accepted = {origin, origin + MCP_PATH}
-    if resource:
-        accepted.add(origin + urlsplit(resource).path.rstrip("/"))
-    return frozenset(accepted)
+    return _audiences_of_endpoint(resource) if resource else _audiences_of_hub(get_origin(url))
+
+
+@cached_by_text(1024)
+def _audiences_of_hub(origin: str) -> frozenset[str]:
+    return frozenset((origin, origin + MCP_PATH))
+
+
+@cached_by_text(1024)
+def _audiences_of_endpoint(resource: str) -> frozenset[str]:
+    origin = get_origin(resource)
+    return frozenset((origin, origin + MCP_PATH, origin + urlsplit(resource).path.rstrip("/")))
 
 
 def normalize_audience(audience: str) -> str:

@@ -10,7 +10,7 @@ Source: MCP specification, basic/transports (Streamable HTTP).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 
 from patchbay.access.principals import Principal
 from patchbay.access.tokens.audiences import get_origin
@@ -18,6 +18,7 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Wait
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.server_shares import RestingMailbox
+from patchbay.text_cache import cached_by_text
 from patchbay.wire.accept import JSON, accepted_forms
 from patchbay.wire.authentication import Authentication, plain_credentials
 from patchbay.wire.front.requests import Headers, Scope, address
@@ -66,7 +67,7 @@ class DirectWay:
 
         Waits a short time for a thread, as all requests do.
         """
-        endpoint = _plain_endpoint(scope.path) if scope.method == "POST" and scope.authority is None else None
+        endpoint = plain_endpoint(scope.path) if scope.method == "POST" and scope.authority is None else None
         if endpoint is None:
             return None
         sender_address = address(scope.client)[0]
@@ -177,8 +178,8 @@ class DirectWay:
             return None
 
 
-@lru_cache(maxsize=1024)
-def _plain_endpoint(path: str) -> str | None:
+@cached_by_text(1024)
+def plain_endpoint(path: str) -> str | None:
     """Return the address below /mcp of a path, empty for all servers; None for other and for pinned addresses.
 
     A pinned address may be one that only the operator gets.

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
+from patchbay.text_cache import cached_by_text
+
 COLLECTED_BYTES = 16 * 1024
 """Bodies that announce at most this size are awaited before their request takes a thread."""
 
@@ -155,7 +157,7 @@ def address(text: str) -> tuple[str, str]:
     return host.strip("[]"), port
 
 
-@lru_cache(maxsize=1024)
+@cached_by_text(1024)
 def variable(header: str) -> str:
     """The name of a header in an environ."""
     if "_" in header:

@@ -1,0 +1,87 @@
+"""Results are remembered for short texts, in a bounded number; long texts leave nothing."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from patchbay.hosts.names import authority, is_loopback
+from patchbay.settings import Settings
+from patchbay.text_cache import MAX_CACHED_CHARACTERS, cached_by_text
+from patchbay.wire.accept import accepted_forms, preferred_form, wants_html
+from patchbay.wire.authentication import plain_credentials
+from patchbay.wire.front.direct_way import plain_endpoint
+from patchbay.wire.front.requests import variable
+from patchbay.wire.request_bodies import media_type
+from patchbay.wire.security import Misdirected, Refused, check_host_and_origin
+
+SETTINGS = Settings()
+LONG = 30 * 1024
+
+
+def check(host: str, origin: str | None) -> None:
+    try:
+        check_host_and_origin(host, origin, SETTINGS)
+    except (Misdirected, Refused):
+        return
+
+
+FUNCTIONS: dict[str, Callable[[str], Any]] = {
+    "accepted_forms": accepted_forms,
+    "preferred_form": preferred_form,
+    "wants_html": wants_html,
+    "media_type": media_type,
+    "variable": variable,
+    "the endpoint of a path": lambda text: plain_endpoint(f"/mcp/{text}"),
+    "the URL of a request": lambda text: plain_credentials("http://localhost", f"/mcp/{text}", {}, ""),
+    "authority": authority,
+    "is_loopback": is_loopback,
+    "the check of a host": lambda text: check(text, None),
+    "the check of an origin": lambda text: check("localhost", f"http://{text}"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_thousand_long_texts_of_a_caller_leave_less_than_a_megabyte(name: str) -> None:
+    function = FUNCTIONS[name]
+    tracemalloc.start()
+    try:
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(1024):
+            function(f"{number:x}".ljust(LONG, "x"))
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert left < 1_000_000
+
+
+def test_short_texts_are_computed_once_and_in_a_bounded_number() -> None:
+    asked: list[str] = []
+
+    @cached_by_text(3)
+    def length(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    short, long = "x" * MAX_CACHED_CHARACTERS, "x" * (MAX_CACHED_CHARACTERS + 1)
+    assert [length(short), length(short), length(long), length(long)] == [200, 200, 201, 201]
+    assert asked == [short, long, long]
+    for number in range(8):
+        assert length(str(number)) == 1
+    assert length(short) == 200 and asked.count(short) == 2, "it was forgotten"
+
+
+def test_what_a_function_raises_is_raised_each_time() -> None:
+    @cached_by_text(3)
+    def fail(text: str) -> int:
+        raise ValueError(text)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="x"):
+            fail("x")
