@@ -178,13 +178,15 @@ class PersonalKeys:
     def is_current(self, sender: Principal) -> bool:
         """Whether the key of a sender is the present one of its name, and has not expired.
 
-        A sender without the name of a credential, which an earlier version stored, has any key of its name.
+        A sender without the name of a credential, which an earlier version stored, has a key of its name and scopes.
         """
         self._read_new_entries()
         key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
         if key is None or key.is_expired(self.now()):
             return False
-        return not sender.credential or sender.credential == key.principal.credential
+        if not sender.credential:
+            return sender.scopes == key.principal.scopes
+        return sender.credential == key.principal.credential
 
     def look(self) -> tuple[int, int]:
         """Read new entries now; return two numbers, one of which changes when a key is made, revoked or expires."""

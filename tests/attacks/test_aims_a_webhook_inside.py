@@ -33,6 +33,20 @@ def test_a_host_at_a_private_address_is_not_contacted_unless_the_operator_allows
         hub.close()
 
 
+def test_the_error_does_not_tell_whether_an_internal_name_exists(tmp_path: Path, receiver: Receiver) -> None:
+    """Nothing is connected to for either, so that the time tells no more. An address is refused in the same words."""
+    hub = Hub(tmp_path, {"desk.py": SOURCE})
+    try:
+        answers = set()
+        for host in ("localhost", "no-such-name.invalid", "127.0.0.1", "[::1]", "10.0.0.1"):
+            refused = subscribe(hub, receiver.url.replace(HOST, host))
+            answers.add(repr(refused).replace(host.strip("[]"), "HOST"))
+        assert len(answers) == 1 and "is not a public address" in answers.pop()
+        assert receiver.requests == 0
+    finally:
+        hub.close()
+
+
 def test_a_third_party_gets_one_challenge_and_no_event(tmp_path: Path, receiver: Receiver) -> None:
     """37.1"""
     receiver.echoes = False

@@ -66,7 +66,7 @@ class Validity:
 
         An answer may be LOOK_SECONDS old. What was good when the store went away stays so until it is back.
         """
-        name = sender.credential or sender.id
+        name = sender.credential or _name_without_credential(sender)
         if name == LOCAL_ID:
             return True
         self.watch()
@@ -184,3 +184,8 @@ class Validity:
         from patchbay.access.credentials.people import PeopleCredentials
 
         return PeopleCredentials(self._journal)
+
+
+def _name_without_credential(sender: Principal) -> str:
+    """Return a name for the answer about a sender that an earlier version stored: its id, and its scopes if any."""
+    return sender.id if sender.scopes is None else f"{sender.id} {' '.join(sorted(sender.scopes))}"

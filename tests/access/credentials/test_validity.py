@@ -85,7 +85,19 @@ def test_a_key_ends_when_it_is_revoked_and_a_new_one_of_its_name_is_another(vali
     assert new is not None and new.id == old.id and new.credential != old.credential
     expect_end(validity, old)
     assert validity.is_good(new)
-    assert validity.is_good(Principal("key:ann")), "what an earlier version stored has any key of its name"
+
+
+def test_what_an_earlier_version_stored_of_a_key_ends_with_a_key_of_other_scopes(validity: Validity) -> None:
+    """Its record has no name of a credential, and the rights of the old key."""
+    validity.keys.make("ann")
+    whole, narrow = Principal("key:ann"), Principal("key:ann", scopes=frozenset({"see:*"}))
+    assert validity.is_good(whole)
+    assert not validity.is_good(narrow)
+    validity.keys.revoke("ann")
+    expect_end(validity, whole)
+    validity.keys.make("ann", scopes=["see:*"])
+    until(lambda: validity.is_good(narrow), "the new key is known")
+    assert not validity.is_good(whole)
 
 
 def test_a_key_ends_when_it_expires(store: Store, tmp_path: Path) -> None:
