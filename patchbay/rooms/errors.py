@@ -5,6 +5,7 @@ PatchbayError
 │   └── BadFrame          400   a frame, an envelope or a hello of a wrong form
 ├── Refused
 │   └── RoomRefused       403   the room's rights, its policy or a privacy profile forbid it
+│       └── NotShown            the sender may not know what it calls
 ├── UnknownRoom           404
 ├── RoomExists            409
 ├── RoomChanged           412   the log has other entries than the sender knows
@@ -15,7 +16,13 @@ PatchbayError
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from patchbay.activation import CallPlace
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, Refused
+
+Json = dict[str, Any]
 
 
 class BadFrame(InvalidParams):
@@ -24,6 +31,18 @@ class BadFrame(InvalidParams):
 
 class RoomRefused(Refused):
     """The sender may not do this in this room."""
+
+
+class NotShown(RoomRefused):
+    """A call of what the sender may not know: it is refused as one of what does not exist.
+
+    `hide` returns the state of a room as the sender may know it; `place` counts the call like any other.
+    """
+
+    def __init__(self, message: str, hide: Callable[[Json], Json], place: CallPlace | None) -> None:
+        super().__init__(message)
+        self.hide = hide
+        self.place = place
 
 
 class UnknownRoom(PatchbayError):

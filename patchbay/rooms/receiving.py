@@ -14,7 +14,7 @@ from secrets import token_hex
 from patchbay.errors import OverQuota, PatchbayError
 from patchbay.pins.offers import TOOL
 from patchbay.rooms.core import RoomCore, text_or_none
-from patchbay.rooms.errors import BadFrame, RoomRefused
+from patchbay.rooms.errors import BadFrame, NotShown, RoomRefused
 from patchbay.rooms.folding.acl import is_limited
 from patchbay.rooms.folding.calls import NoRationale
 from patchbay.rooms.folding.fold import Fold
@@ -137,7 +137,11 @@ def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
 def _call(services: Reception, session: RoomSession, envelope: Json) -> Logged:
     payload = envelope["payload"]
     what = (payload.get("serverId"), payload.get("name"), payload.get("method", TOOL))
-    return services.calls.open(envelope, session.rights.begin_call(*what))
+    try:
+        place = session.rights.begin_call(*what)
+    except NotShown as problem:
+        return services.calls.open(envelope, problem.place, problem.hide)
+    return services.calls.open(envelope, place)
 
 
 def _partial(services: Reception, session: RoomSession, envelope: Json) -> None:

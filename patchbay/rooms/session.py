@@ -75,7 +75,7 @@ class SessionRights(Protocol):
         """Count a call of the tool, resource or prompt `name` until the place is released; None without a limit.
 
         `method` says what is used (`tools/call`, `resources/read`, `prompts/get`). Raises RoomRefused for a call that
-        the principal may not make here, OverQuota.
+        the principal may not make here (NotShown where it may not know what it calls), OverQuota.
         """
         ...
 

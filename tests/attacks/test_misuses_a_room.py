@@ -140,7 +140,9 @@ def test_a_denied_resource_and_prompt_are_not_used_inside_a_room(hub: Hub, keys:
         ("docs://diary", "resources/read", "resource"),
         ("scold", "prompts/get", "prompt"),
     ):
-        assert ben.calls(name, method=method) == f"the server 'fs' has no {kind} {name!r}"
+        assert (
+            ben.calls(name, method=method) == f"unknown {kind}: {name}; the server fs is ready and has no such {kind}"
+        )
     wrong: list[Json] = [{"serverId": ["fs"]}, {"method": []}, {"method": {}}, {"name": {}}]
     for odd in wrong:
         payload = {"callId": "odd", "serverId": "fs", "name": "wipe", "args": {}}
@@ -297,3 +299,32 @@ def test_a_banned_member_is_out_under_every_name(hub: Hub, keys: dict[str, Heade
     assert hub.client.post(f"/rooms/{room}/fork", json={"seq": 1, "name": "x"}, headers=keys["ben"]).status_code == 403
     assert ann.says("room.member", {**who, "membership": "left"}) == ""
     assert Member(hub, room, keys["ben"]).joined.status_code == 200
+
+
+def test_what_is_hidden_in_a_room_is_refused_like_what_is_not_there(hub: Hub, keys: dict[str, Headers]) -> None:
+    """Issue 50, item 21: a hidden server had words of its own, so that a member without rights knew of it."""
+    room, ann = make_room(hub, keys)
+    assert ann.says("mcp.announce", {"serverId": "git", "tools": [WIPE, {**WIPE, "name": "sweep"}]}) == ""
+    hidden = [f"room.{room}.fs__*", f"room.{room}.docs://*", f"room.{room}.git__wipe"]
+    set_grants(hub, rights_of_ben() | {"denials": [{"to": ["key:ben"], "on": hidden}]})
+    ben = Member(hub, room, keys["ben"])
+
+    def refused(server: str, name: str, **more: Any) -> str:
+        said = ben.calls(name, "one call", **{"serverId": server, **more})
+        return said.replace(repr(name), "NAME").replace(name, "NAME").replace(server, "SERVER")
+
+    calls: list[Json] = [
+        {},
+        {"method": "resources/read"},
+        {"args": []},
+        {"ttlMs": 0},
+        {"provider": "x"},
+        {"method": "x"},
+    ]
+    for more in calls:
+        there = refused("fs", "docs://plan" if more.get("method") == "resources/read" else "wipe", **more)
+        assert there == refused("zz", "docs://none" if more.get("method") == "resources/read" else "none", **more)
+    assert refused("fs", "wipe").startswith("unknown server: SERVER")
+    assert refused("git", "wipe") == refused("git", "none")
+    assert refused("git", "none").startswith("unknown tool: NAME; the server SERVER is ready")
+    assert ben.calls("sweep", serverId="git") == ""

@@ -105,6 +105,18 @@ class Fold:
             self.ids.popitem()
         self.seq, self.head, self.now = mark.seq, mark.head, mark.now
 
+    def find_refusal(self, envelope: Json, at: int, known: Json) -> str:
+        """Return why an envelope cannot follow in the state `known`, which is the present one without some records.
+
+        Empty when it can.
+        """
+        state = {name: dict(value) if isinstance(value, dict) else value for name, value in known.items()}
+        try:
+            self._change(state, Entry(self.seq + 1, self.head or None, at, envelope, ""))
+        except Impossible as problem:
+            return problem.sentence
+        return ""
+
     def _check_place(self, entry: Entry) -> None:
         if entry.seq != self.seq + 1:
             raise WrongLog(self.seq + 1, f"it is missing: the next entry has the seq {entry.seq}")

@@ -67,15 +67,19 @@ class Calls:
             if server["status"] == "ready":
                 self._cache.notice(room.state_now, room.log.entry(server["advert"]))
 
-    def open(self, envelope: Json, place: CallPlace | None = None) -> Logged:
+    def open(
+        self, envelope: Json, place: CallPlace | None = None, hide: Callable[[Json], Json] | None = None
+    ) -> Logged:
         """Log a call; its owner or the gateway runs it, or the log has its answer.
+
+        With `hide`, the call is refused as in the state that `hide` returns, without what its caller may not know.
 
         `place` is released at the result of the call, or now if no call begins. Raises RoomRefused with the reason of
         the fold, TooMany when too many are open.
         """
         call = str(envelope["payload"].get("callId"))
         try:
-            logged = self._log_call(call, envelope)
+            logged = self._log_call(call, envelope, hide)
         except BaseException:
             _release(place)
             raise
@@ -95,13 +99,15 @@ class Calls:
             self.run_mounted(call, record, envelope["payload"].get("args", {}), self.stream_of(call).flag)
         return logged
 
-    def _log_call(self, call: str, envelope: Json) -> Logged:
+    def _log_call(self, call: str, envelope: Json, hide: Callable[[Json], Json] | None) -> Logged:
         if not isinstance(envelope["payload"].get("args", {}), dict):
             raise RoomRefused("the call's args are not an object")
 
         def make(fold: Fold, now: int) -> Json:
             if len(fold.now["calls"]) >= self.room.bounds.calls:
                 raise TooMany(f"{self.room.bounds.calls} calls are open in the room (--room-calls); try again later")
+            if hide is not None and envelope["id"].lower() not in fold.ids:
+                raise RoomRefused(fold.find_refusal(envelope, now, hide(fold.now)) or "this call is not allowed")
             return envelope
 
         with self._lock:

@@ -6,8 +6,9 @@ answers as one that does not exist. What the room's own policy forbids stays for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from patchbay.access.control import AccessControl
@@ -16,14 +17,17 @@ from patchbay.access.quotas import Quotas
 from patchbay.activation import CallPlace
 from patchbay.boot.grants import CALL, READ
 from patchbay.pins.offers import PROMPT, RESOURCE, SEPARATOR, SERVER_PREFIX, TOOL
-from patchbay.rooms.errors import RoomRefused, UnknownRoom
+from patchbay.rooms.errors import NotShown, RoomRefused, UnknownRoom
+from patchbay.rooms.folding.calls import LISTS
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import NO_LONGER_LET_IN
 from patchbay.wire.rooms.byte_rates import ByteRates
 
-_USES: Mapping[str, tuple[str, str]] = {TOOL: ("tool", CALL), RESOURCE: ("resource", READ), PROMPT: ("prompt", READ)}
-"""The methods of a call: what each uses, and the action that it needs."""
+_USES: Mapping[str, str] = {TOOL: CALL, RESOURCE: READ, PROMPT: READ}
+"""The methods of a call, and the action that each needs."""
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,36 @@ class SenderRights:
     def begin_call(self, server: Any, name: Any, method: Any) -> CallPlace | None:
         """Count a call against the quotas of the sender. Raises RoomRefused, OverQuota.
 
-        A call that needs an approval is refused: a room has no way to ask for one. To read a resource or to get a
+        A call of what the sender may not use raises NotShown: it is refused like one of what the room does not have. A
+        call that needs an approval is refused: a room has no way to ask for one. To read a resource or to get a
         prompt needs the right to speak too, because the log keeps the request. The delay of a place does not apply:
         the minute has its limit without it, and the thread of a connection must not wait.
         """
-        word, action = _USES.get(str(method), _USES[TOOL])
-        entry = str(name) if method == RESOURCE else f"{server}{SEPARATOR}{name}"
-        if not self.access.rights(self.sender).allows(action, self.server, entry):
-            raise RoomRefused(f"the server {server!r:.80} has no {word} {name!r:.80}")
+        action = _USES.get(str(method), CALL)
+        entry = _entry(str(server), str(name), str(method))
         if action == READ and not self.may_speak():
             raise RoomRefused("this participant may only read the room")
         # The hub takes each tool of a room for one that may destroy something: its member wrote the annotations.
         if action == CALL and self.access.asks_for_approval(self.sender, self.server, entry):
             raise RoomRefused(f"{entry:.160} needs an approval, which this hub asks for at /mcp/{self.server} only")
-        return self.quotas.begin_call(self.sender, self.server)
+        place = self.quotas.begin_call(self.sender, self.server)
+        if self.access.rights(self.sender).allows(action, self.server, entry):
+            return place
+        raise NotShown(f"{entry:.160} is not shown", partial(self._hide, str(server), str(name), str(method)), place)
+
+    def _hide(self, server: str, name: str, method: str, state: Json) -> Json:
+        """Return the state of a room without an entry of a server, and without a server that has no entry to show."""
+        record = state["servers"].get(server)
+        if record is None:
+            return state
+        rights, servers = self.access.rights(self.sender), dict(state["servers"])
+        entries = ((action, _entry(server, one, use)) for use, action in _USES.items() for one in _names(record, use))
+        if any(rights.allows(action, self.server, entry) for action, entry in entries):
+            shown = [one for one in _names(record, method) if one != name]
+            servers[server] = {**record, LISTS.get(method, LISTS[TOOL])[1]: shown}
+        else:
+            del servers[server]
+        return {**state, "servers": servers}
 
     def count_bytes(self, size: int) -> None:
         """Count bytes that the sender sends to any room. Raises OverQuota."""
@@ -113,6 +133,17 @@ class RoomAdmission:
         if not self._access.rights(sender).allows(CALL, SERVER_PREFIX + room):
             needed = f"{SERVER_PREFIX}{room[:80]}"
             raise RoomRefused(f"no grant lets you create the room {room[:80]}: it needs `call` on {needed}")
+
+
+def _names(record: Json, method: str) -> Iterable[str]:
+    """Return what a server of a room has for a method of a call."""
+    names: Iterable[str] = record.get(LISTS.get(method, LISTS[TOOL])[1], ())
+    return names
+
+
+def _entry(server: str, name: str, method: str) -> str:
+    """Return the name by which grants know a tool, a resource or a prompt of a room's server."""
+    return name if method == RESOURCE else f"{server}{SEPARATOR}{name}"
 
 
 def _unknown(name: str) -> UnknownRoom:
