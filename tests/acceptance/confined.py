@@ -44,6 +44,12 @@ LINE = re.compile(r'"(reads|writes)": (\["(?:[^"\\]|\\.)*"\])')
 MAX_LINES = 2
 """Lines of its configuration that one package may need."""
 
+DIRECT, CONFINED = "direct", "confined"
+"""The folders of a run with the files of each use, so that neither finds what the other has made."""
+
+DOWN_SECONDS = 20.0
+"""Time for a mount that is down to come up: the hub tries again and again."""
+
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 _NEVER = threading.Event()
@@ -63,8 +69,8 @@ class Trial:
     """One package: its address, its call, and what was found."""
 
     package: Package | Listed
-    address: str
-    arguments: Mapping[str, Any]
+    folder: Path
+    browser: str
     needs: dict[str, Any] = field(default_factory=dict)
     named: bool = True
     problem: str = ""
@@ -81,8 +87,15 @@ class Trial:
         """The tool that is called; empty for a package that is listed only."""
         return self.package.tool if isinstance(self.package, Package) else ""
 
-    async def use(self, server: Any) -> Used:
-        """List all tools of a server, and call one."""
+    def fill(self, text: str, folder: Path, is_quoted: bool = False) -> str:
+        """Return a text of the package with the folders of one of its two uses in it."""
+        places = {"{folder}": folder / "files", "{repository}": folder / "repository", "{chromium}": self.browser}
+        for mark, place in places.items():
+            text = text.replace(mark, quote(str(place)) if is_quoted else str(place))
+        return text
+
+    async def use(self, server: Any, folder: Path) -> Used:
+        """List all tools of a server, and call one with the files in `folder`."""
         tools: dict[str, Any] = {}
         async with mcp.Client(server, mode="legacy", read_timeout_seconds=START_SECONDS) as client:
             cursor = None
@@ -95,37 +108,44 @@ class Trial:
             tools = {name: tool for name, tool in tools.items() if name not in self.package.varying}
             if not self.tool:
                 return Used(tools)
-            result = await client.call_tool(self.tool, dict(self.arguments))
-        said = "\n".join(getattr(part, "text", "") for part in result.content)
-        return Used(tools, said or str(result.structured_content), bool(result.is_error))
+            given = self.package.arguments if isinstance(self.package, Package) else {}
+            arguments = {key: self.fill(one, folder) if isinstance(one, str) else one for key, one in given.items()}
+            result = await client.call_tool(self.tool, arguments)
+        said = "\n".join(getattr(part, "text", "") for part in result.content) or str(result.structured_content)
+        return Used(tools, said, bool(result.is_error))
 
-    def use_directly(self, folder: Path) -> Used:
+    def use_directly(self) -> Used:
         """Use the package without the hub, with all rights of this user. This also fetches it."""
-        target = parse_address(self.address).target
-        assert isinstance(target, Stdio), self.address
+        folder = self.folder / DIRECT
+        address = self.fill(self.package.address, folder, True)
+        target = parse_address(address).target
+        assert isinstance(target, Stdio), address
         own = Path(mkdtemp(dir=folder))
         server = StdioServerParameters(
             command=target.command, args=list(target.args), env={**with_own_programs(), **target.env}, cwd=own
         )
         with Path(os.devnull).open("w") as nowhere:
-            return asyncio.run(asyncio.wait_for(self.use(stdio_client(server, errlog=nowhere)), START_SECONDS))
+            transport = stdio_client(server, errlog=nowhere)
+            return asyncio.run(asyncio.wait_for(self.use(transport, folder), START_SECONDS))
 
     def use_confined(self, hub: Hub) -> Used:
         """Mount the package with the lines that it needs, and use it through the hub."""
-        fields = {"kind": "upstream", "address": self.address, **self.needs}
+        folder = self.folder / CONFINED
+        address = self.fill(self.package.address, folder, True)
+        fields = {"kind": "upstream", "address": address, **self.needs}
         file = hub.servers / f"{self.name}.json"
         file.with_suffix(".new").write_text(json.dumps(fields))
         file.with_suffix(".new").rename(file)
         said = wait_until_served(hub, self.name, fields)
         if said:
             return Used({}, said, True)
-        return asyncio.run(asyncio.wait_for(self.use(hub.endpoint(self.name)), START_SECONDS))
+        return asyncio.run(asyncio.wait_for(self.use(hub.endpoint(self.name), folder), START_SECONDS))
 
-    def run(self, hub: Hub, folder: Path) -> None:
+    def run(self, hub: Hub) -> None:
         """Use the package in both ways, and compare. Each line that the hub names is added once."""
         begun = time.monotonic()
         try:
-            direct = self.use_directly(folder)
+            direct = self.use_directly()
             self.tools = len(direct.tools)
             if direct.is_error or self._says() not in direct.said:
                 self.problem = f"directly: {direct.said[:150]}"
@@ -137,7 +157,7 @@ class Trial:
                 used = self.use_confined(hub)
             self.problem = self._compare(direct, used)
         except Exception as problem:
-            self.problem = f"{type(problem).__name__}: {problem}"[:200]
+            self.problem = describe_problem(problem)[:300]
         finally:
             (hub.servers / f"{self.name}.json").unlink(missing_ok=True)
             self.seconds = time.monotonic() - begun
@@ -153,7 +173,12 @@ class Trial:
             places = [one for one in json.loads(found[2]) if one not in have]
             have += places
             return bool(places)
-        more = {name: value for name, value in self.package.permissions.items() if name not in self.needs}
+        folder = self.folder / CONFINED
+        more = {
+            name: [self.fill(one, folder) for one in value] if isinstance(value, list) else value
+            for name, value in self.package.permissions.items()
+            if name not in self.needs
+        }
         self.needs |= more
         self.named = self.named and not more
         return bool(more)
@@ -170,12 +195,23 @@ class Trial:
         if self._says() not in used.said:
             return f"another result: {used.said[:150]}"
         is_repeatable = not isinstance(self.package, Package) or self.package.is_repeatable
-        return f"another result: {used.said[:150]}" if is_repeatable and used.said != direct.said else ""
+        said, wanted = (
+            text.replace(str(self.folder / part), "FOLDER")
+            for text, part in ((used.said, CONFINED), (direct.said, DIRECT))
+        )
+        return f"another result: {used.said[:150]}" if is_repeatable and said != wanted else ""
+
+
+def describe_problem(problem: BaseException) -> str:
+    """Return an exception as one line; of a group the first one inside."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return f"{type(problem).__name__}: {problem}"
 
 
 def wait_until_served(hub: Hub, name: str, fields: Mapping[str, Any]) -> str:
     """Wait until a mount with these fields is up; return an empty text, or why it is not."""
-    end, said = time.monotonic() + START_SECONDS, "it is not served"
+    end, said, is_down = time.monotonic() + START_SECONDS, "it is not served", False
     while time.monotonic() < end:
         server = read_server(hub, name)
         upstream = server.get("upstream") or {}
@@ -183,7 +219,9 @@ def wait_until_served(hub: Hub, name: str, fields: Mapping[str, Any]) -> str:
             if upstream.get("state") == "up":
                 return ""
             said = str(upstream.get("sentence", said))
-            if upstream.get("state") == "down" and LINE.search(said):
+            if upstream.get("state") == "down" and not is_down:
+                is_down, end = True, min(end, time.monotonic() + DOWN_SECONDS)
+            if is_down and LINE.search(said):
                 return said
         _NEVER.wait(0.3)
     return said
@@ -202,19 +240,8 @@ def read_server(hub: Hub, name: str) -> Mapping[str, Any]:
 def make_trials(folder: Path, names: Sequence[str]) -> list[Trial]:
     """Return the packages that were named, or all, with the folders of this run."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), "")
-    places = {"{folder}": folder / "files", "{repository}": folder / "repository", "{chromium}": browser}
-    found = []
     packages: list[Package | Listed] = [*PACKAGES, *LISTED, *OTHERS]
-    for package in packages:
-        address, arguments = package.address, getattr(package, "arguments", {})
-        for mark, place in places.items():
-            address = address.replace(mark, quote(str(place)))
-            arguments = {
-                key: one.replace(mark, str(place)) if isinstance(one, str) else one for key, one in arguments.items()
-            }
-        if not names or package.name in names:
-            found.append(Trial(package, address, arguments))
-    return found
+    return [Trial(package, folder, browser) for package in packages if not names or package.name in names]
 
 
 @contextmanager
@@ -234,8 +261,12 @@ def confining_hub(folder: Path, as_user: bool) -> Iterator[Hub]:
 
 
 def run_confined(folder: Path, names: Sequence[str], at_once: int, as_user: bool) -> bool:
-    """Use the packages in both ways, print the table; return whether all went well."""
+    """Use the packages in both ways, print the table; return whether all went well.
+
+    The folder CONFINED in `folder` has the files and the repository that packages work on.
+    """
     logging.disable()  # the official SDK writes a trace for each line of a program that is no message
+    shutil.copytree(folder / CONFINED, folder / DIRECT, symlinks=True)
     trials = make_trials(folder, names)
     if as_user:
         (folder / "hub" / "servers").mkdir(parents=True)
@@ -244,7 +275,7 @@ def run_confined(folder: Path, names: Sequence[str], at_once: int, as_user: bool
     with confining_hub(folder, as_user) as hub, ThreadPoolExecutor(at_once) as executor:
 
         def run(one: Trial) -> None:
-            one.run(hub, folder)
+            one.run(hub)
             line = f"; needs {json.dumps(one.needs)}" if one.needs else ""
             line += ", which its failure named" if one.needs and one.named else ""
             shown = (

@@ -75,6 +75,7 @@ PACKAGES = [
         "list_tables",
         {},
         "[]",
+        permissions={"writes": ["{folder}"]},
     ),
     Package("mcp-server-calculator", "mcp+uvx://mcp-server-calculator", "calculate", {"expression": "6*7"}, "42"),
     Package(
@@ -90,6 +91,7 @@ PACKAGES = [
         "list_papers",
         {},
         "total_papers",
+        permissions={"writes": ["{folder}"]},
     ),
     Package(
         "random-number-mcp",
@@ -118,6 +120,7 @@ PACKAGES = [
         "create_workbook",
         {"path": "{folder}/a.xlsx", "overwrite": True},
         "a.xlsx",
+        permissions={"writes": ["{folder}"]},
     ),
     Package(
         "mcp-think-tool",
