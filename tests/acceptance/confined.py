@@ -252,11 +252,12 @@ def confining_hub(folder: Path, as_user: bool) -> Iterator[Hub]:
         with running_hub(folder / "hub", (), environment=environment) as hub:
             yield hub
         return
-    home = folder / "home"
-    home.mkdir()
+    (folder / "home").mkdir()
+    give_to_ordinary_user(folder / "home")
     around, more = around_ordinary_user(folder)
-    environment |= {"HOME": str(home), "XDG_CACHE_HOME": "", **more}
-    with running_hub(folder / "hub", (), prefix=around, environment=environment) as hub:
+    environment |= {"HOME": str(folder / "home"), "XDG_CACHE_HOME": "", **more}
+    own = ("--data", str(folder / "data"))
+    with running_hub(folder / "hub", (), prefix=around, options=own, environment=environment) as hub:
         yield hub
 
 
@@ -266,11 +267,10 @@ def run_confined(folder: Path, names: Sequence[str], at_once: int, as_user: bool
     The folder CONFINED in `folder` has the files and the repository that packages work on.
     """
     logging.disable()  # the official SDK writes a trace for each line of a program that is no message
+    if as_user:
+        give_to_ordinary_user(folder)
     shutil.copytree(folder / CONFINED, folder / DIRECT, symlinks=True)
     trials = make_trials(folder, names)
-    if as_user:
-        (folder / "hub" / "servers").mkdir(parents=True)
-        give_to_ordinary_user(folder)
     width = max(len(one.name) for one in trials)
     with confining_hub(folder, as_user) as hub, ThreadPoolExecutor(at_once) as executor:
 
