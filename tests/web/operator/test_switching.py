@@ -118,4 +118,4 @@ def test_an_operator_on_another_machine_cannot_serve_a_folder(hub: Hub, tmp_path
 
 def test_an_unknown_button_is_refused(hub: Hub) -> None:
     text = Reader(change(hub, "tool", "burn", 400).get_data(as_text=True)).text
-    assert "must be on, off, restart, remove, writes or reads" in text
+    assert "must be one of on, off, restart, remove, writes, reads" in text
