@@ -17,6 +17,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.interaction.programs import free_port, running, running_hub
+from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
 
@@ -83,3 +84,21 @@ def test_a_call_over_http_loads_no_official_client(servers: Mapping[str, str], n
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
     )
     assert ended.stdout.splitlines()[-1] == "[]", ended.stderr
+
+
+def test_the_server_of_a_desktop_client_loads_only_the_kinds_that_there_are(tmp_path: Path) -> None:
+    """Issue 47 item 1: `patchbay stdio` starts with each window of a client; index and front matter take 0.1 s."""
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "greeter.py").write_text('def greet() -> str:\n    """Greet."""\n    return "Hello"\n')
+    command = [sys.executable, "-X", "importtime", "-m", "patchbay", "stdio", "greeter"]
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n"
+    own = {"PATCHBAY_DATA": str(tmp_path / "data"), "PATCHBAY_SERVERS": str(tmp_path / "servers")}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), **own}
+    ended = subprocess.run(
+        command, input=asked, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=BOUND
+    )
+    assert '"name":"greeter"' in ended.stdout, ended.stderr[-2000:]
+    loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert "patchbay.catalogue.catalogue" in loaded
+    assert loaded & {"patchbay.documents.collection", "yaml", "flask", "granian", "mcp"} == set()
