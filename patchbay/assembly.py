@@ -36,16 +36,15 @@ from patchbay.catalogue.contents.ledger import STATE_BYTES, Limit
 from patchbay.catalogue.contents.tallies import Tally
 from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
-from patchbay.client.addresses.secrets import is_evident_secret
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
 from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.program_places import program_places
 from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
-from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_webhook_ended
@@ -68,7 +67,7 @@ from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.room_servers import RoomServers
 from patchbay.serving.hub_url import public_url
-from patchbay.settings import OPEN, Settings, hub_places, sign_ins, whole_environment
+from patchbay.settings import OPEN, Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import BOOT, NAMES_CHANGED
@@ -76,9 +75,6 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
-PROGRAMS = "programs"
-"""The folder in the data folder with the own folders of mounted programs."""
-
 SCHEDULER, JOBS, CREDENTIALS = "/scheduler", "/jobs", "/credentials"
 """Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs and the watch
 over credentials, to close them when it stops; no server can have them.
@@ -241,19 +237,6 @@ def _open_mounts(
     )
 
 
-def program_places(settings: Settings) -> ProgramPlaces:
-    """Return the places of a hub that starts programs of strangers."""
-    return ProgramPlaces(
-        settings.data / PROGRAMS,
-        hub_places(settings),
-        (PACKAGE, Path(sys.prefix)),
-        settings.protections,
-        settings.confine,
-        settings.writes,
-        is_evident_secret,
-    )
-
-
 def _hidden_folders(settings: Settings) -> tuple[Path, ...]:
     """Return the folders that no tool may read."""
     return settings.data, sign_ins(whole_environment())
@@ -274,7 +257,7 @@ def _make_catalogue(
     needed: NeededServers,
 ) -> Catalogue:
     """Return the catalogue with all that its servers need: connections, worker processes, packages, rooms."""
-    environments = PackageEnvironments(settings.data, whole_environment(), settings.packages)
+    environments = PackageEnvironments(settings.data, whole_environment(), settings.packages, program_places(settings))
     taken = (*_hidden_folders(settings), *_kept_folders(settings))
     handlers = Handlers(
         *(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, taken), environments

@@ -23,6 +23,8 @@ from patchbay.cli.broken_pipe import watch_output
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
+from patchbay.cli.program_rights import OPTIONS as PROGRAM_OPTIONS
+from patchbay.cli.program_rights import StartedPrograms, take_permissions
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Stdio, Target
@@ -39,6 +41,7 @@ from patchbay.client.source import SourceContext, Sources
 from patchbay.client.sources import make_sources
 from patchbay.errors import PatchbayError
 from patchbay.events import LOG_LEVELS
+from patchbay.processes.confinement.programs import ProgramPermissions
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.views.terminal import is_terminal
 
@@ -73,11 +76,12 @@ def open_session(
     creates: bool = False,
     listener: Listener | None = None,
     keep: bool = False,
+    permissions: ProgramPermissions | None = None,
 ) -> Iterator[ClientSession]:
     """Open everything that a command needs to reach servers; close it after the block.
 
     With `creates` the command may create the store of the local hub. `listener` gets notifications outside requests.
-    With `keep`, a program stays for the next command with `keep`.
+    With `keep`, a program stays for the next command with `keep`. `permissions` are those of programs that are started.
     """
     environ = whole_environment()
     display = Display(level or "warning")
@@ -85,6 +89,7 @@ def open_session(
     answers.quiet = display.paused
     answers.interactive = interactive = is_terminal(sys.stderr)
     settings = Settings.load()
+    programs = StartedPrograms(settings, environ, permissions or ProgramPermissions(), answers.roots)
     browser = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
     with ExitStack() as stack:
         stack.enter_context(_quiet_logs())
@@ -104,8 +109,9 @@ def open_session(
                 "environ": make_launch_environment(environ),
                 "log_level": level,
                 "era": era,
+                "confinement": programs.confine(target),
             }
-            with display.waiting(f"starting {target.label}"):
+            with display.waiting(f"starting {target.label}"), programs.explaining(target):
                 if keep and isinstance(target, Stdio) and listener is None:
                     kept = _open_kept(target, chosen)
                     if kept is not None:
@@ -119,7 +125,7 @@ def open_session(
         stack.callback(display.clear)
         homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _check_contract
         context = SourceContext(connections, homes, environ, contracts, timeout, on_event=display.show)
-        context = replace(context, check_contract=check, list_servers=local.list_names)
+        context = replace(context, check_contract=check, list_servers=local.list_names, explain_denial=programs.explain)
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
 
@@ -227,13 +233,14 @@ def with_session(command: Command) -> Command:
         answers = Answers(flat, options.pop("decline"), options.pop("sample"), options.pop("root"))
         era = cast(Era, options.pop("era"))
         ways = {name: options.pop(name) for name in ("timeout", "start_timeout", "ignore_schema", "level", "keep")}
+        ways["permissions"] = take_permissions(options)
         with (
             exit_on_error(),
             open_session(era=era, answers=answers, creates=command.__name__ in STORE_CREATING_COMMANDS, **ways) as work,
         ):
             return command(work, *arguments, **options)
 
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_OPTIONS, *PROGRAM_OPTIONS)):
         run = option(run)
     return run
 

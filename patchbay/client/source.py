@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from patchbay.client.addresses.mistakes import describe_mistake
-from patchbay.client.addresses.targets import AddressError
+from patchbay.client.addresses.targets import AddressError, Target
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.connection.requests import Item
@@ -95,7 +95,8 @@ class SourceContext:
     user gave an option for it; `limit` is bytes of one answer. `on_event` receives progress and logs while a request
     runs. `check_contract` receives the state of a profile's contract, once per connection, and raises to refuse it;
     None checks nothing. `checked_contracts` remembers which contracts were checked. `list_servers` names the servers of
-    this hub, for the error about an unknown profile.
+    this hub, for the error about an unknown profile. `explain_denial` says what allows a confined program what it was
+    refused, by the text of its failure; empty if it was refused nothing.
     """
 
     connections: ConnectionPool
@@ -108,6 +109,7 @@ class SourceContext:
     check_contract: Callable[[Profile, ValidationResult], None] | None = enforce_schema_validation
     checked_contracts: set[tuple[object, ...]] = field(default_factory=set)
     list_servers: Callable[[], Collection[str]] | None = None
+    explain_denial: Callable[[Target, str], str] | None = None
 
     def get_timeout(self, own: float | None = None) -> float:
         """Get the seconds for one request: those of the user, else `own` of the profile, else the default."""

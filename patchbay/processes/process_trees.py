@@ -8,8 +8,8 @@ process of the server outlives the client.
 It runs PROGRAM in its own session on the standard streams it was given, closes its own copies of them, and becomes
 the parent of every descendant that loses its own parent (Linux). On the socket with the descriptor CONTROL it writes
 `pid N` and, when the program has ended, `exit N`. It obeys `T` (SIGTERM to every descendant) and `K` (SIGKILL). When
-the socket closes, because its owner closed it or died, it does both. It ends when it has no descendant left. It must
-start in milliseconds, so this file imports nothing of the package.
+the socket closes, because its owner closed it or died, it does both. It ends when it has no descendant left, with the
+exit code of the program. It must start in milliseconds, so this file imports nothing of the package.
 
 Where there is no /proc (macOS), a tree is its process group: a process that left the group is not found.
 
@@ -40,6 +40,9 @@ LINGER_SECONDS = 0.5
 """Seconds between SIGTERM and SIGKILL for processes that the program left behind when it ended by itself."""
 
 POLL_SECONDS = 0.02
+
+SIGNALLED = 128
+"""Added to the number of the signal that ended the program, for the exit code of the reaper, as shells do."""
 
 MAX_STRAY_ROUNDS = 20
 """Maximum number of searches for marked processes: they may start others while they are killed."""
@@ -193,6 +196,8 @@ class Reaper:
         os.set_blocking(self._wake, False)
         os.set_blocking(wake, False)
         self.is_running = True
+        self.exit_code = 0
+        """The exit code of the program once it has ended; negative: the signal that ended it."""
         self.child = self._start(folder, command)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -266,7 +271,8 @@ class Reaper:
             pid, status = ended
             if pid == self.child:
                 self.is_running = False
-                self.report(f"exit {os.waitstatus_to_exitcode(status)}")
+                self.exit_code = os.waitstatus_to_exitcode(status)
+                self.report(f"exit {self.exit_code}")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every descendant, at any depth."""
@@ -291,6 +297,7 @@ def main(arguments: list[str], prepare: Callable[[], None] = lambda: None) -> No
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
     reaper.serve()
+    sys.exit(reaper.exit_code if reaper.exit_code >= 0 else SIGNALLED - reaper.exit_code)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,16 @@ from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.explanation import describe_change
 from patchbay.pins.records import load_pins
+from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPlaces
 from patchbay.settings import whole_environment
 from patchbay.store import Store
 
 
-def list_offered(name: str, fields: Mapping[str, Any]) -> dict[ItemKey, Wire]:
+def list_offered(name: str, fields: Mapping[str, Any], programs: ProgramPlaces) -> dict[ItemKey, Wire]:
     """Return what a mount with these fields lists, as it is pinned. Ends its process.
 
-    Raises ConfigError, Unreachable and other errors of the client.
+    `programs` are the places of the hub: a program is confined as the mount will be. Raises ConfigError, Unreachable
+    and other errors of the client.
     """
     checked = parse_config(orjson.dumps(fields), name)
     mount = mount_of(name, checked, name)
@@ -42,6 +44,7 @@ def list_offered(name: str, fields: Mapping[str, Any]) -> dict[ItemKey, Wire]:
         start_timeout=START_SECONDS,
         questions=connections.QUESTIONS,
         environ=make_launch_environment(environ),
+        confinement=ProgramConfinement(name, programs, mount.permissions, environ, mount.program),
     ) as connection:
         snapshot = read_snapshot(connection, mount.digest, UnreadLists(Patience()))
     return listed_entries(snapshot, snapshot.descriptors()[0])

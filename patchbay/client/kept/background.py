@@ -24,10 +24,12 @@ import orjson
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
+from patchbay.client.kept.confinement_fields import decode_confinement
 from patchbay.client.kept.messages import Channel, decode_failure, encode_failure, encode_item
 from patchbay.client.kept.places import is_of_this_user
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause, Question
+from patchbay.settings import whole_environment
 
 CHECK_SECONDS = 0.5
 """Seconds between two looks at the idle time, at the program, and at a command whose request runs."""
@@ -178,7 +180,11 @@ def main() -> None:
     target, place = Stdio(**plan["target"] | {"args": tuple(plan["target"]["args"])}), Path(plan["place"])
     try:
         connection = Connection.open(
-            target, environ=plan["environ"], questions=plan.pop("questions"), **plan["options"]
+            target,
+            environ=plan["environ"],
+            questions=plan.pop("questions"),
+            confinement=decode_confinement(plan["confinement"], whole_environment()),
+            **plan["options"],
         )
     except PatchbayError as problem:
         _report({"failure": encode_failure(problem)})

@@ -21,9 +21,11 @@ import orjson
 from patchbay.client.addresses.targets import Era, Stdio
 from patchbay.client.connection.programs.environment import INHERITED_VARIABLES
 from patchbay.client.connection.requests import Asker
+from patchbay.client.kept.confinement_fields import encode_confinement
 from patchbay.client.kept.connection import KeptConnection
 from patchbay.client.kept.messages import decode_failure
 from patchbay.client.kept.places import ENDING, NotKept, open_folder, socket_of
+from patchbay.processes.confinement.programs import ProgramConfinement
 
 IDLE_SECONDS = 600.0
 """Seconds without a request after which a background process ends."""
@@ -49,6 +51,7 @@ def open_kept(
     environ: Mapping[str, str],
     log_level: str | None,
     idle_seconds: float = IDLE_SECONDS,
+    confinement: ProgramConfinement | None = None,
 ) -> KeptConnection:
     """Return the kept connection to a program; start its background process if that does not run.
 
@@ -56,19 +59,21 @@ def open_kept(
     `Connection.open` raises when the program cannot be started.
     """
     inherited = {key: value for key, value in environ.items() if INHERITED_VARIABLES.fullmatch(key)}
-    target = replace(target, cwd=str(Path(target.cwd or ".").absolute()))
+    confined, folder = encode_confinement(confinement), str(Path(target.cwd or ".").absolute())
+    target = target if confined is not None and target.cwd is None else replace(target, cwd=folder)
     options = {"era": era, "name": name, "version": version, "log_level": log_level}
     asked = sorted(questions)
     program: Json = {
         "command": target.command, "args": list(target.args), "env": dict(target.env), "cwd": target.cwd
     }  # fmt: skip
-    place = socket_of(open_folder(environ), {"target": program, "environ": inherited, "questions": asked, **options})
+    identity = {"target": program, "environ": inherited, "questions": asked, **options, "confinement": confined}
+    place = socket_of(open_folder(environ), {**identity, "folder": folder})
     found = _connect(place, timeout, ask)
     if found is not None:
         return found
     plan = {
         "target": program, "environ": inherited, "questions": asked, "place": str(place), "idle": idle_seconds,
-        "options": {**options, "start_timeout": start_timeout, "timeout": timeout},
+        "options": {**options, "start_timeout": start_timeout, "timeout": timeout}, "confinement": confined,
     }  # fmt: skip
     with _lock(place):
         found = _connect(place, timeout, ask)

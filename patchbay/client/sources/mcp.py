@@ -334,10 +334,23 @@ class McpSource:
             context.on_event(Log("error", "\n".join(format_raised(raised))))
         if wrong and failed:
             context.on_event(Log("warning", wrong, "patchbay.client"))
+        if failed and context.explain_denial is not None:
+            _explain_denial(resolved.target, result, context.explain_denial, context)
         records = list(make_call_records(name, result))
         if resolved.profile is not None and not failed:
             _compare_output(resolved.profile, name, records, context)
         yield from records
+
+
+def _explain_denial(
+    target: Target, result: Mapping[str, Any], explain: Callable[[Target, str], str], context: SourceContext
+) -> None:
+    """Say what a confined program was refused, by the texts of a failed result."""
+    content = result.get("content")
+    texts = [one.get("text") for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
+    hint = explain(target, "\n".join(text for text in texts if isinstance(text, str)))
+    if hint:
+        context.on_event(Log("warning", hint, "patchbay.client"))
 
 
 def _get_listable(connection: Connection) -> Iterator[str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -19,6 +19,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
+from patchbay.client.addresses.programs import identify_program
 from patchbay.client.addresses.resolution import resolve_address
 from patchbay.client.addresses.secrets import is_secret, is_secret_name
 from patchbay.client.addresses.targets import AddressError, Era, Http, Local, Stdio, Target
@@ -42,9 +43,6 @@ CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 PERMISSION_FIELDS = ("reads", "writes", "home", "needs", "network", "confine", "memory")
 """The fields that say what a program on this machine may do."""
 
-LAUNCHERS = ("npx", "bunx", "pnpx", "uvx")
-"""Programs that get a package and run it."""
-
 EACH, SHARED = "each", "shared"
 """The values of `sessions`: each session of the hub has its own process or session of the server, or all share one."""
 
@@ -55,7 +53,6 @@ SESSION_IDLE_SECONDS = 3600.0
 """Seconds without a call after which the connection of a session is closed, by default."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
-_VERSION = re.compile(r"(?<=[\w\]])(@v?[0-9][\w.+-]*|@latest|==[\w.+!*-]+)$")
 _API = "openapi+"
 _MIN_SECRET_CHARACTERS = 6
 """Minimum characters of a secret; removing shorter values would make a sentence unreadable."""
@@ -127,16 +124,9 @@ class Mount:
 
     @property
     def program(self) -> str:
-        """Which program the address starts: its command line, without versions of the package that a launcher gets.
-
-        An update keeps the folder of a confined program; another program under the same name gets another folder.
-        """
+        """Which program the address starts, as `identify_program` names it; a profile or a preset by its address."""
         target = self.direct_reach
-        if not isinstance(target, Stdio):
-            return self.address
-        is_launched = PurePath(target.command).name in LAUNCHERS
-        words = [_VERSION.sub("", word) if is_launched else word for word in target.args]
-        return "\0".join([target.cwd or "", target.command, *words])
+        return identify_program(target) if isinstance(target, Stdio) else self.address
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the values of the variables that it names."""

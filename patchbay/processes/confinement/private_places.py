@@ -22,7 +22,7 @@ PRIVATE_PLACES = (
     *(".Xauthority", ".ICEauthority", ".dbus", ".gphoto", ".local/share/fish", ".viminfo", ".lesshst", ".wget-hsts"),
     *(".gitconfig", ".gitcookies", ".pip", ".yarnrc", ".bunfig.toml", ".condarc", ".hgrc", ".subversion", ".curlrc"),
     *(".local/share/recently-used.xbel", ".rhosts", ".psqlrc", ".fetchmailrc", ".msmtprc", ".muttrc", ".mbsyncrc"),
-    *(".wgetrc",),
+    *(".wgetrc", ".local/share/uv/credentials"),
 )
 """Places in the home folder, each a folder or a file."""
 

@@ -9,8 +9,10 @@ Sources: errno(3); the messages of Node, Python, Rust and the usual commands.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -152,10 +154,18 @@ def _explain_missing(confinement: ProgramConfinement, place: Path) -> str:
 
 def _add(confinement: ProgramConfinement, line: str) -> str:
     name = confinement.name
+    if confinement.is_typed:
+        return f"{name} is confined. {confinement.sentence} To allow this, add {_option(line)} to the command."
     return (
         f"{name} is confined. {confinement.sentence} To allow this, the operator adds {line} to the configuration of"
         f" {name}: on the page /servers/{name}/settings, or in the file servers/{name}.json."
     )
+
+
+def _option(line: str) -> str:
+    """Return a line of a configuration, `"writes": ["~/notes"]`, as the option of a command."""
+    name, _, places = line.partition(": ")
+    return " ".join(f"--{json.loads(name)} {shlex.quote(one)}" for one in json.loads(places))
 
 
 def is_proposable(folder: str | Path, environ: Mapping[str, str], hub: Iterable[Path]) -> bool:

@@ -31,7 +31,9 @@ def make_own_folder(own: Path, stores: Iterable[Path]) -> None:
 
     A link in place of one of them is not followed.
     """
-    own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed(own.parents):  # `parents=True` would let others read the folders above
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
     for place in (own, *stores):
         _make_below(own.parent, place.relative_to(own.parent).parts)
 

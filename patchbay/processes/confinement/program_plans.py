@@ -36,7 +36,7 @@ from patchbay.processes.confinement.programs import (
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from patchbay.processes.confinement.user_settings import find_user_settings
 from patchbay.processes.egress.egress_plans import EgressPlan, plan_egress
-from patchbay.processes.limits import MAX_FILE_BYTES, MIB, max_user_tasks
+from patchbay.processes.limits import MIB, max_user_tasks
 
 SHARED_MEMORY_MIB, BROWSER_SHARED_MEMORY_MIB = 256, 2048
 MAX_DESCRIPTORS = 65536
@@ -72,13 +72,14 @@ def plan_start(
     """Return how a program starts. Raises ConfinementMissing.
 
     `words` are its command line, beginning with the path of the program; `environment` is what it inherits, `given` the
-    variables of its configuration, which take precedence; `cwd` None is its own folder.
+    variables of its configuration, which take precedence; `cwd` None is the start folder of its confinement.
     """
     confinement.check()
     walled, locked = NAMESPACES in confinement.names, LANDLOCK in confinement.names
     own, temporary = _make_folders(confinement)
-    folder = str(Path(cwd).absolute()) if cwd else str(own)
     places = confinement.allowed_paths()
+    folder = cwd or _start_folder(confinement, places)
+    folder = str(Path(folder).absolute()) if folder else str(own)
     listed = confinement.egress
     egress = plan_egress(listed) if listed is not None else None
     steps = [*_steps(confinement, places, (*words, folder), temporary, egress)] if walled else []
@@ -95,6 +96,17 @@ def plan_start(
     if egress is not None:
         changed |= egress.environment
     return ProgramStart(changed | dict(given), folder, marshal.dumps(plan), temporary, egress)
+
+
+def _start_folder(confinement: ProgramConfinement, places: AllowedPaths) -> str:
+    """Return the folder in which a program starts when its target names none; empty for its own folder.
+
+    A folder that is hidden from the program is replaced by its own one.
+    """
+    folder = confinement.start_folder
+    place = Path(folder).resolve()
+    shown = (*places.own, *places.writes, *places.shown)
+    return "" if is_within(place, places.hidden) and not is_within(place, shown) else folder
 
 
 def make_memory_file(content: bytes) -> int:
@@ -133,7 +145,7 @@ def _limits(confinement: ProgramConfinement) -> list[tuple[int, int]]:
     tasks = max_user_tasks()
     return [
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES * (4 if is_browser else 1)),
+        (resource.RLIMIT_FSIZE, confinement.places.file_bytes * (4 if is_browser else 1)),
         (resource.RLIMIT_NOFILE, MAX_DESCRIPTORS),
         (resource.RLIMIT_DATA, confinement.memory_mib * MIB),
         *([(resource.RLIMIT_NPROC, tasks)] if tasks is not None else []),

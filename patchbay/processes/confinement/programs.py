@@ -28,6 +28,7 @@ from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from patchbay.processes.confinement.user_settings import IsSecret, find_user_settings
 from patchbay.processes.egress.egress_list import EgressList, describe_egress, parse_egress_list
 from patchbay.processes.egress.egress_records import EgressRecords
+from patchbay.processes.limits import MAX_FILE_BYTES
 
 CONFINED_START = str(Path(__file__).resolve().parents[1] / "confined_start.py")
 """The program that confines a program and starts it."""
@@ -81,8 +82,9 @@ class ProgramPlaces:
 
     `folder` holds the own folder of each program; `hidden` cannot be read, and `kept` not be changed, by any program;
     `wanted` are the names of the setting `protections`; `confine` applies to programs that do not say otherwise;
-    `writes` are folders that each of them may change. `is_secret` says which settings of the user's npm and git are
-    secrets, by name and value; without it all are.
+    `writes` are folders that each of them may change, `own` folders inside hidden ones that they may change.
+    `is_secret` says which settings of the user's npm and git are secrets, by name and value; without it all are.
+    `file_bytes` is the largest file that a program may write.
     """
 
     folder: Path
@@ -92,6 +94,8 @@ class ProgramPlaces:
     confine: str = DEFAULT
     writes: tuple[str, ...] = ()
     is_secret: IsSecret = _takes_all_for_secrets
+    own: tuple[Path, ...] = ()
+    file_bytes: int = MAX_FILE_BYTES
 
 
 class ConfinementMissing(OSError):
@@ -184,16 +188,19 @@ def describe_missing_protections(confine: str, wanted: Collection[str], version:
 class ProgramConfinement:
     """The confinement of one program: `name` names it for people, `environ` is the environment of the hub.
 
-    `file` is where its configuration is written, for sentences. `program` says which program it is: another one under
-    the same name gets another folder. `records` are the hosts that it asked its proxy for.
+    `program` says which program it is: another one under the same name gets another folder. `records` are the hosts
+    that it asked its proxy for. `start_folder` is the folder in which it starts when its target names none; empty for
+    its own folder. `is_typed` says that a command line started it, whose options say what it may do; else a
+    configuration does.
     """
 
     name: str
     places: ProgramPlaces
     permissions: ProgramPermissions
     environ: Mapping[str, str]
-    file: str = ""
     program: str = ""
+    start_folder: str = ""
+    is_typed: bool = False
     records: EgressRecords = field(default_factory=EgressRecords, compare=False)
 
     @property
@@ -280,7 +287,7 @@ class ProgramConfinement:
         reads = [one for one in _existing(self.permissions.reads, self.environ) if not is_within(one, hub)]
         return AllowedPaths(
             hidden=(*hub, *private),
-            own=(self.own_folder.resolve(), *open_writes),
+            own=(self.own_folder.resolve(), *(one.resolve() for one in self.places.own), *open_writes),
             writes=tuple(one for one in writes if one not in open_writes),
             kept=kept,
             shown=tuple(one for one in reads if is_within(one, (*private, TMP))),
@@ -306,9 +313,10 @@ class ProgramConfinement:
     def check(self) -> None:
         """Raise ConfinementMissing where the program needs what this machine does not have."""
         lacking = [one for one in (LANDLOCK, NAMESPACES) if one not in self.names]
+        source = "the command" if self.is_typed else "its configuration"
         if self.mode == REQUIRED and lacking:
             raise ConfinementMissing(
-                f'its configuration requires confinement ("confine": "{REQUIRED}"), and this machine lacks'
+                f'{source} requires confinement ("confine": "{REQUIRED}"), and this machine lacks'
                 f" {' and '.join(lacking)}; `patchbay doctor` says why"
             )
         if self.permissions.network is not True and (NAMESPACES not in self.names or not self.is_on):
@@ -316,7 +324,7 @@ class ProgramConfinement:
             missing = "this machine has no namespaces to enforce it; `patchbay doctor` says why"
             if self.mode == OFF:
                 missing = f'its confinement is switched off ("confine": "{OFF}"), so nothing would enforce it'
-            raise ConfinementMissing(f"its configuration has {what}, and {missing}")
+            raise ConfinementMissing(f"{source} has {what}, and {missing}")
 
 
 def resolve_place(place: str, environ: Mapping[str, str]) -> Path:

@@ -17,6 +17,7 @@ from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.packages import MountedPackage, mounted_packages, with_version
 from patchbay.client.registry.versions import is_newer
 from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.kinds.program_places import program_places
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.registry import PAGE as REGISTRY
@@ -51,7 +52,8 @@ class _Views:
             if newest is None or newest != version:
                 raise InvalidParams(f"the newest version of {one.package} is {newest}, not {version!r:.60}; look again")
             fields = with_version(one, newest)
-            changes = list(find_changes(self._site.catalogue.store, name, list_offered(name, fields)))
+            listed = list_offered(name, fields, program_places(self._site.settings))
+            changes = list(find_changes(self._site.catalogue.store, name, listed))
         except PatchbayError as problem:
             if wants_json(request.headers.get("Accept", "")):
                 raise InvalidParams(problem.message) from problem

@@ -25,6 +25,7 @@ from patchbay.client.registry.offers import make_fields
 from patchbay.client.registry.packages import MountedPackage, mounted_packages, with_version
 from patchbay.client.registry.versions import is_newer
 from patchbay.errors import PatchbayError
+from patchbay.kinds.program_places import program_places
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.settings import Settings
 from patchbay.store import store_exists
@@ -140,7 +141,7 @@ def outdated_command(context: click.Context, /, updated: str, accept: bool, is_j
 def _update(settings: Settings, one: MountedPackage, newest: str, accept: bool) -> None:
     """Start the newest version, compare its lists with the pins, and write the mount."""
     fields = with_version(one, newest)
-    listed = list_offered(one.name, fields)
+    listed = list_offered(one.name, fields, program_places(settings))
     changes = _changes(settings, one.name, listed)
     for line in changes:
         click.echo(make_printable(f"  {line}"))

@@ -18,6 +18,7 @@ from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, Json, print_line, read_headers, until_told
 from patchbay.cli.completion import complete_address
 from patchbay.cli.messages import make_printable
+from patchbay.cli.program_rights import take_permissions, with_program_rights
 from patchbay.cli.typed_addresses import complete_reference
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.resolution import resolve_address
@@ -67,6 +68,7 @@ class Screen:
 @click.option("--room", "rooms", type=ROOM, multiple=True, metavar="ROOM", help="Share in this room too; repeatable.")
 @click.option("--ask", is_flag=True, help="Ask in this terminal before each call.")
 @HEADERS
+@with_program_rights
 def announce(
     room: RoomAddress,
     address: str,
@@ -75,6 +77,7 @@ def announce(
     rooms: tuple[RoomAddress, ...],
     ask: bool,
     headers: tuple[str, ...],
+    **rights: Any,
 ) -> None:
     """Share the server at ADDRESS, which runs on this machine, in ROOM, until Ctrl-C.
 
@@ -89,7 +92,8 @@ def announce(
             for one in announcers:
                 one.refresh()
 
-    with until_told(), open_session(listener=changed) as work, ExitStack() as stack:
+    session = open_session(listener=changed, permissions=take_permissions(rights))
+    with until_told(), session as work, ExitStack() as stack:
         servers = [HostedServer(name, _target(text, work), work.context.connections.get) for name, text in wanted]
         if len({server.id for server in servers}) < len(servers):
             raise AddressError(

@@ -30,6 +30,7 @@ from patchbay.kinds.python.environments.installation import (
     read_installed,
 )
 from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.processes.confinement.programs import ProgramPlaces
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +52,15 @@ NOT_PERMITTED = 'this hub installs no packages: start it with "--packages wheels
 class EnvironmentPlace:
     """Where environments are and how they are made: the folder, the hub's variables, and which packages it permits.
 
-    `packages` is the setting of this name: off, wheels or any. `slots` limits how many are made at once.
+    `packages` is the setting of this name: off, wheels or any. `slots` limits how many are made at once. `programs` are
+    the places of the hub, from which installers are kept away.
     """
 
     folder: Path
     environ: Mapping[str, str]
     packages: str
     slots: threading.Semaphore
+    programs: ProgramPlaces
 
 
 class PackageEnvironment:
@@ -212,6 +215,7 @@ class PackageEnvironment:
                 self._place.packages == "any",
                 self._report,
                 held,
+                self._place.programs,
             )
             try:
                 self._installation.make()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patchbay.kinds.python.environments.environment import EnvironmentPlace, PackageEnvironment
 from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.processes.confinement.programs import ProgramPlaces
 
 FOLDER = "@environments"
 """The folder of the environments in the data folder. No server has this name, and therefore this folder as its own."""
@@ -23,14 +24,18 @@ MAX_AT_ONCE = 2
 class PackageEnvironments:
     """The environments of one hub, in one process. `environ` are the variables of the hub.
 
-    `packages` is the setting: off, wheels or any. Each of `listeners` is called with an environment whose state has
+    `packages` is the setting: off, wheels or any. `programs` are the places of the hub, from which installers are kept
+    away; without them, only `data` is. Each of `listeners` is called with an environment whose state has
     changed, in the thread that made it.
     """
 
-    def __init__(self, data: Path, environ: Mapping[str, str], packages: str = "wheels") -> None:
+    def __init__(
+        self, data: Path, environ: Mapping[str, str], packages: str = "wheels", programs: ProgramPlaces | None = None
+    ) -> None:
+        places = programs or ProgramPlaces(data / FOLDER, (data,))
         self.folder = data.absolute() / FOLDER
         self.listeners: list[Callable[[PackageEnvironment], None]] = []
-        self._place = EnvironmentPlace(self.folder, environ, packages, threading.Semaphore(MAX_AT_ONCE))
+        self._place = EnvironmentPlace(self.folder, environ, packages, threading.Semaphore(MAX_AT_ONCE), places)
         self._known: dict[str, PackageEnvironment] = {}
         self._lock = threading.Lock()
 

@@ -8,8 +8,9 @@
 
 uv works in a temporary folder, which gets its final name when it is complete. A hub that is killed leaves the temporary
 folder, and the next attempt removes it. uv installs wheels only, unless the hub permits sources: the build of a source
-runs code of the package. The Python of an environment runs files of its packages when it starts (`sitecustomize.py`,
-`.pth`), so nothing starts it after the installation except a confined worker.
+runs code of the package. uv runs confined (`confinement.py`), and so does what it builds. The Python of an environment
+runs files of its packages when it starts (`sitecustomize.py`, `.pth`), so nothing starts it after the installation
+except a confined worker.
 
 Source: https://docs.astral.sh/uv/reference/cli/.
 """
@@ -25,7 +26,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,7 +36,10 @@ import orjson
 from uv import find_uv_bin
 
 from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.kinds.python.environments.confinement import UvConfinement, confine_uv, has_credentials
 from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.processes.confined_command import confined_command
+from patchbay.processes.confinement.programs import ConfinementMissing, ProgramPlaces
 from patchbay.processes.program import Command, run
 
 MAX_SECONDS = 900.0
@@ -50,7 +54,7 @@ MAX_REASON_CHARACTERS = 700
 SIZE_CHECK_SECONDS = 2.0
 """Seconds between two checks of the size while uv works."""
 
-MANIFEST = "environment.json"
+MANIFEST, LOCK = "environment.json", "lock.txt"
 
 _FINDING = threading.Lock()
 
@@ -101,7 +105,8 @@ class Installation:
     """Makes the environment of one set of requirements below `folder`.
 
     `environ` are the hub's variables; `sources` permits packages without a wheel. `report` gets each step as words.
-    `held` is the descriptor of the lock: uv inherits it, so that the lock holds until uv has ended, too.
+    `held` is the descriptor of the lock: uv inherits it, so that the lock holds until uv has ended, too. `places` are
+    those of the hub, from which uv and what it builds are kept away.
     """
 
     def __init__(
@@ -112,10 +117,12 @@ class Installation:
         sources: bool,
         report: Callable[[str], None],
         held: int,
+        places: ProgramPlaces,
     ) -> None:
         self._folder = folder
         self._needs = needs
-        self._environ = uv_environment(environ, folder / "cache")
+        self._environ = uv_environment(environ)
+        self._places = places
         self._sources = sources
         self._report = report
         self._held = held
@@ -132,91 +139,108 @@ class Installation:
         begun = time.monotonic()
         self._remove_leftovers()
         try:
-            made = Path(tempfile.mkdtemp(prefix=f"{self._needs.key}.new-", dir=self._folder))
-            try:
-                return self._make_in(made, begun)
-            finally:
-                shutil.rmtree(made, ignore_errors=True)
+            (self._folder / "cache").mkdir(mode=0o700, exist_ok=True)
+            if not self._sources:
+                return self._make_in_new_folder(begun, False)
+            if has_credentials(self._environ):
+                # What builds packages gets no credentials, so packages of a private index have to be wheels.
+                with suppress(InstallationFailed):
+                    return self._make_in_new_folder(begun, False)
+            return self._make_in_new_folder(begun, True)
+        except ConfinementMissing as problem:
+            raise InstallationFailed(f"the installation cannot be confined: {problem}") from problem
         except OSError as problem:
             raise InstallationFailed(f"the environment cannot be written: {problem.strerror}") from problem
 
-    def _make_in(self, work: Path, begun: float) -> Installed:
-        made = work / "environment"
-        self._make_empty(work, made)
-        was_locked = self._lock.exists()
-        if not was_locked:
-            self._resolve(work, _python_of(made))
+    def _make_in_new_folder(self, begun: float, builds: bool) -> Installed:
+        """Make the environment in a new folder; with `builds`, packages may run code there."""
+        work = Path(tempfile.mkdtemp(prefix=f"{self._needs.key}.new-", dir=self._folder))
         try:
-            self._install(work, made)
+            cache = self._folder / "cache"
+            return self._make_in(confine_uv(self._places, self._environ, work, cache, builds), work, begun)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _make_in(self, uv: UvConfinement, work: Path, begun: float) -> Installed:
+        made = work / "environment"
+        self._make_empty(uv, work, made)
+        was_locked = self._lock.exists()
+        if was_locked:
+            (work / LOCK).write_bytes(self._lock.read_bytes())
+        else:
+            self._resolve(uv, work, _python_of(made))
+        try:
+            self._install(uv, work, made)
         except InstallationFailed as problem:
             hint = f"; or delete {self._lock} to find other versions" if was_locked else ""
             raise InstallationFailed(problem.message + hint) from problem
+        if made.is_symlink():
+            raise InstallationFailed("a package has replaced the environment by a link")
         site = next(made.glob("lib/python*/site-packages"))
-        self._compile(work, site)
+        self._compile(uv, work, site)
         size = disk_bytes(made)
         locked = tuple(locked_versions(self._lock.read_text()))
         seconds = round(time.monotonic() - begun, 3)
         found = Installed(self._needs.packages, self._needs.python, locked, size, seconds, str(site.relative_to(made)))
-        (made / MANIFEST).write_bytes(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
+        (made / MANIFEST).unlink(missing_ok=True)  # a package may have left a link there
+        with (made / MANIFEST).open("xb") as manifest:
+            manifest.write(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
         final = self._folder / self._needs.key
         shutil.rmtree(final, ignore_errors=True)
         made.rename(final)
         return found
 
-    def _resolve(self, work: Path, python: tuple[str, ...]) -> None:
+    def _resolve(self, uv: UvConfinement, work: Path, python: tuple[str, ...]) -> None:
         """Write the lock: exact versions with hashes."""
         self._report(f"finding versions of {self._needs.names}")
-        wanted, bounds, lock = work / "requirements.in", work / "constraints.txt", work / "lock.txt"
+        wanted, bounds, lock = work / "requirements.in", work / "constraints.txt", work / LOCK
         wanted.write_text("\n".join(self._needs.packages) + "\n")
         bounds.write_text("".join(f"{line}\n" for line in worker_constraints()))
-        options = ("--generate-hashes", "--no-header", "--no-annotate", "--constraints", str(bounds), *self._builds())
-        self._uv(work, "pip", "compile", "--quiet", *python, *options, "--output-file", str(lock), str(wanted))
-        lock.rename(self._lock)
+        options = ("--generate-hashes", "--no-header", "--no-annotate", "--constraints", str(bounds), *_builds(uv))
+        self._uv(uv, work, "pip", "compile", "--quiet", *python, *options, "--output-file", str(lock), str(wanted))
+        self._lock.write_bytes(_read_plain(lock))
 
-    def _install(self, work: Path, made: Path) -> None:
+    def _install(self, uv: UvConfinement, work: Path, made: Path) -> None:
         """Install exactly what is locked: from the cache if everything is there, else from the index."""
         self._report(f"installing {self._needs.names}")
-        options = ("--no-deps", "--no-compile-bytecode", *self._builds(), "--requirement", str(self._lock))
+        options = ("--no-deps", "--no-compile-bytecode", *_builds(uv), "--requirement", str(work / LOCK))
         install = ("pip", "install", "--quiet", *_python_of(made), *options)
         try:
-            self._uv(work, *install, "--offline")
+            self._uv(uv, work, *install, "--offline")
         except InstallationFailed:
             if self._is_stopped:
                 raise
             # uv asks the Python of the environment, which would run code of the packages that are installed already.
             shutil.rmtree(made)
-            self._make_empty(work, made)
-            self._uv(work, *install)
+            self._make_empty(uv, work, made)
+            self._uv(uv, work, *install)
 
-    def _make_empty(self, work: Path, made: Path) -> None:
+    def _make_empty(self, uv: UvConfinement, work: Path, made: Path) -> None:
         """Make the environment without packages."""
-        self._uv(work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
+        self._uv(uv, work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
 
-    def _compile(self, work: Path, site: Path) -> None:
+    def _compile(self, uv: UvConfinement, work: Path, site: Path) -> None:
         """Compile the packages. This reads them and runs no code of them, as the Python of the environment would.
 
         A package may have files that are not code of this Python, so a failure changes nothing.
         """
-        self._run(work, [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-q", "-j", "0", str(site)])
+        self._run(uv, work, [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-q", "-j", "0", str(site)])
 
-    def _builds(self) -> tuple[str, ...]:
-        return () if self._sources else ("--only-binary", ":all:")
-
-    def _uv(self, work: Path, *words: str) -> None:
+    def _uv(self, uv: UvConfinement, work: Path, *words: str) -> None:
         """Run uv. Raises InstallationFailed with its reason."""
         code, output = self._run(
-            work, [_find_uv(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
+            uv, work, [_find_uv(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
         )
         if code != 0:
             raise InstallationFailed(explain_failure(output.decode("utf-8", "replace"), self._needs))
 
-    def _run(self, work: Path, argv: list[str]) -> tuple[int, bytes]:
+    def _run(self, uv: UvConfinement, work: Path, argv: list[str]) -> tuple[int, bytes]:
         """Run a program; return its exit code and the end of its output. Raises InstallationFailed."""
-        command = Command(argv, self._environ, work, pass_fds=(self._held,))
         tail: deque[bytes] = deque(maxlen=200)
         checked = time.monotonic()
+        start = confined_command(uv.confinement, argv, {}, uv.environment, work, (self._held,))
         try:
-            with closing(run(command, MAX_UV_OUTPUT_BYTES)) as pieces:
+            with start as command, closing(run(command, MAX_UV_OUTPUT_BYTES)) as pieces:
                 while True:
                     try:
                         piece = next(pieces)
@@ -251,20 +275,31 @@ def _find_uv() -> str:
         return find_uv_bin()
 
 
+def _read_plain(file: Path) -> bytes:
+    """Return the bytes of a file in a folder that packages may have changed. Raises OSError for a link."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
+        return opened.read()
+
+
+def _builds(uv: UvConfinement) -> tuple[str, ...]:
+    """Return the options of uv that say whether it may build packages."""
+    return () if uv.builds else ("--only-binary", ":all:")
+
+
 def _python_of(made: Path) -> tuple[str, str]:
     """Return the option of uv that names the Python of an environment."""
     return "--python", str(made / "bin" / "python")
 
 
-def uv_environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
-    """Return the variables of uv: those of the hub that concern it, and where its cache is."""
+def uv_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of uv: those of the hub that concern it."""
     found = {name: value for name, value in environ.items() if PASSED_VARIABLES.fullmatch(name)}
     for pip, name in PIP_VARIABLES.items():
         if environ.get(pip):
             found.setdefault(name, environ[pip])
     if "UV_INDEX_URL" in found:  # the older name of the default index
         found.setdefault("UV_DEFAULT_INDEX", found.pop("UV_INDEX_URL"))
-    return found | {"UV_CACHE_DIR": str(cache), "UV_NO_PROJECT": "1"}
+    return found | {"UV_NO_PROJECT": "1"}
 
 
 def worker_constraints() -> Iterator[str]:

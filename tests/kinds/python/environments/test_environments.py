@@ -165,20 +165,20 @@ def test_an_environment_that_is_there_needs_no_installation_after_a_restart(
 def test_an_environment_that_is_made_again_gets_the_locked_versions(environ: dict[str, str], tmp_path: Path) -> None:
     own = tmp_path / "wheels"
     make_wheel(own, "pk-three", "1.0")
-    before = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
+    before = made(environment(tmp_path / "data", environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
     (before.folder / "environment.json").unlink()
     make_wheel(own, "pk-three", "2.0")
-    after = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
+    after = made(environment(tmp_path / "data", environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
     assert after.installed is not None and after.installed.locked == ("pk-three==1.0",)
     (before.folder / "environment.json").unlink()
     for gone in (own, before.folder.with_name("cache")):
         shutil.rmtree(gone)
     make_wheel(own, "pk-three", "2.0")
-    lost = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
+    lost = made(environment(tmp_path / "data", environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
     lock = before.folder.with_name(f"{before.needs.key}.lock.txt")
     assert lost.state == "failed" and f"delete {lock} to find other versions" in lost.sentence
     lock.unlink()
-    found = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three")).installed
+    found = made(environment(tmp_path / "data", environ | {"UV_FIND_LINKS": str(own)}, "pk-three")).installed
     assert found is not None and found.locked == ("pk-three==2.0",)
 
 
@@ -190,12 +190,13 @@ def test_two_processes_of_a_hub_make_one_environment(environ: dict[str, str], tm
 
 
 def test_a_source_is_not_built_unless_the_setting_permits_it(environ: dict[str, str], tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "pk_source-1.0.tar.gz", "w:gz") as archive:
+    (tmp_path / "sources").mkdir()
+    with tarfile.open(tmp_path / "sources" / "pk_source-1.0.tar.gz", "w:gz") as archive:
         for name, text in (("PKG-INFO", "Metadata-Version: 2.1\nName: pk-source\nVersion: 1.0\n"), ("setup.py", "1/0")):
             row = tarfile.TarInfo(f"pk_source-1.0/{name}")
             row.size = len(text)
             archive.addfile(row, BytesIO(text.encode()))
-    found = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(tmp_path)}, "pk-source"))
+    found = made(environment(tmp_path / "data", environ | {"UV_FIND_LINKS": str(tmp_path / "sources")}, "pk-source"))
     assert found.state == "failed" and "--packages any" in found.sentence, found.sentence
 
 

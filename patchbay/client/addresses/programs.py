@@ -1,0 +1,48 @@
+"""Which program a command line starts: its identity, a short name, and whether a launcher gets it from a registry."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import PurePath
+
+from patchbay.client.addresses.targets import Stdio
+
+LAUNCHERS = ("npx", "bunx", "pnpx", "uvx")
+"""Programs that get a package and run it."""
+
+_VERSION = re.compile(r"(?<=[\w\]])(@v?[0-9][\w.+-]*|@latest|==[\w.+!*-]+)$")
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_WITH_VALUE = frozenset(("--with", "--from", "--package", "-p", "--python", "--index", "--index-url"))
+"""Options of launchers whose value names a package or its source."""
+
+MAX_NAME_CHARACTERS = 60
+
+
+def identify_program(target: Stdio) -> str:
+    """Return which program a target starts: its command line, without versions of the package that a launcher gets.
+
+    An update keeps the folder of a confined program; another program under the same name gets another folder.
+    """
+    words = [_VERSION.sub("", word) if is_launched(target) else word for word in target.args]
+    return "\0".join([target.cwd or "", target.command, *words])
+
+
+def is_launched(target: Stdio) -> bool:
+    """Whether a launcher gets the program from a registry of packages."""
+    name = PurePath(target.command).name
+    return name in LAUNCHERS or (name == "uv" and "--with" in target.args)
+
+
+def name_program(target: Stdio) -> str:
+    """Return a short name of a program: that of the package or script, without a version; never a path or a value."""
+    words = list(target.args)
+    found = PurePath(target.command).name
+    if is_launched(target):
+        named = [after for before, after in pairwise(words) if before in _WITH_VALUE]
+        plain = [word for word in words if not word.startswith("-") and word != "run"]
+        found = (named or plain or [found])[0]
+    elif words and PurePath(words[0]).suffix:
+        found = words[0]
+    found = _VERSION.sub("", found.rstrip("/")).rpartition("/")[2]
+    return _NAME.sub("-", found).strip("-.")[:MAX_NAME_CHARACTERS] or "program"
