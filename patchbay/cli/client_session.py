@@ -23,8 +23,8 @@ from patchbay.cli.broken_pipe import watch_output
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
-from patchbay.cli.program_rights import OPTIONS as PROGRAM_OPTIONS
-from patchbay.cli.program_rights import StartedPrograms, take_permissions
+from patchbay.cli.programs.rights import OPTIONS as PROGRAM_OPTIONS
+from patchbay.cli.programs.rights import StartedPrograms, take_permissions
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Stdio, Target
@@ -86,11 +86,10 @@ def open_session(
     environ = whole_environment()
     display = Display(level or "warning")
     answers = answers or Answers()
-    answers.quiet = display.paused
-    answers.interactive = interactive = is_terminal(sys.stderr)
+    answers.quiet, answers.interactive = display.paused, is_terminal(sys.stderr)
     settings = Settings.load()
     programs = StartedPrograms(settings, environ, permissions or ProgramPermissions(), answers.roots)
-    browser = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
+    browser = BrowserSignIn(sign_ins(environ), _show_sign_in if answers.interactive else None, _sign_in_hint())
     with ExitStack() as stack:
         stack.enter_context(_quiet_logs())
         contracts = stack.enter_context(closing(ContractBlobs(settings)))
@@ -112,10 +111,8 @@ def open_session(
                 "confinement": programs.confine(target),
             }
             with display.waiting(f"starting {target.label}"), programs.explaining(target):
-                if keep and isinstance(target, Stdio) and listener is None:
-                    kept = _open_kept(target, chosen)
-                    if kept is not None:
-                        return kept
+                if keep and listener is None and isinstance(target, Stdio) and (kept := _open_kept(target, chosen)):
+                    return kept
                 return Connection.open(target, **_listening(listener), **{**chosen, "signin": signin, **options})
 
         def open_connection(target: Target) -> Connection:
@@ -123,9 +120,10 @@ def open_session(
 
         connections = stack.enter_context(ConnectionPool(open_connection))
         stack.callback(display.clear)
-        homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _check_contract
-        context = SourceContext(connections, homes, environ, contracts, timeout, on_event=display.show)
-        context = replace(context, check_contract=check, list_servers=local.list_names, explain_denial=programs.explain)
+        check = None if ignore_schema else _check_contract
+        context = SourceContext(connections, find_homes(Path.cwd(), environ), environ, contracts, timeout)
+        context = replace(context, check_contract=check, list_servers=local.list_names)
+        context = replace(context, on_event=display.show, explain_denial=programs.explain)
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
 

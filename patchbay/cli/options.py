@@ -6,7 +6,7 @@ as text; only `Settings.load` converts them, so that options and variables give 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,11 +59,14 @@ def with_hub(command: Command) -> Command:
     return with_settings_in_help(*HUB_SETTINGS)(command)
 
 
-def with_settings_in_help(*shown: str) -> Callable[[Command], Command]:
-    """Add one option for each setting to a click command; its help page shows only the settings `shown`."""
+def with_settings_in_help(*shown: str, without: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Add one option for each setting to a click command; its help page shows only the settings `shown`.
+
+    `without` are settings whose option has another meaning in this command; they come from the environment only.
+    """
 
     def add(command: Command) -> Command:
-        for name in reversed(SETTING_ORDER):
+        for name in reversed([one for one in SETTING_ORDER if one not in without]):
             command = _option(SETTING_FIELDS[name], is_hidden=name not in shown)(command)
         return command
 

@@ -35,6 +35,8 @@ from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_se
 from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
+from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPlaces
+from patchbay.settings import whole_environment
 
 _FLAGS = frozenset(("-y", "--yes", "-q", "--quiet", "-m", "-i", "--rm", "-S", "-u"))
 """Options of launchers without a value."""
@@ -119,11 +121,16 @@ def describe_run(fields: Mapping[str, Any]) -> str:
     return reach.label if reach is not None else str(fields["address"])
 
 
-def describe_rights(fields: Mapping[str, Any]) -> str:
-    """Return what a definition could do on this machine once it is mounted, as a sentence. Raises ConfigError."""
+def describe_rights(fields: Mapping[str, Any], name: str, programs: ProgramPlaces) -> str:
+    """Return what a definition could do on this machine once it is mounted as `name`, as a sentence.
+
+    `programs` are the places of the hub. Raises ConfigError.
+    """
     if fields["kind"] == OPENAPI.name:
         return OPENAPI.confine(fields, "process", 0, None).sentence
-    return mount_confinement(mount_of("", fields, WHERE).direct_reach).sentence
+    mount = mount_of(name, fields, WHERE)
+    confinement = ProgramConfinement(name, programs, mount.permissions, whole_environment(), mount.program)
+    return mount_confinement(mount.direct_reach, confinement).sentence
 
 
 def _read(text: str) -> Iterator[PastedServer]:
@@ -215,7 +222,7 @@ def _checked(
     """Return a server whose definition the hub would accept, or one with the reason why not."""
     try:
         check_mount(_as_name(name), fields, WHERE)
-        describe_rights(fields)
+        describe_run(fields)
     except (ConfigError, AddressError) as problem:
         return PastedServer(_as_name(name), problem=_sentence(problem), unused=unused or {})
     texts = list(_texts(fields))

@@ -16,9 +16,11 @@ import click
 
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
-from patchbay.catalogue.watching.mount_files import is_mount, read_client_entry, write_mount
+from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
 from patchbay.cli.completion import complete_address, complete_server
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.programs.proposals import add_proposed_lines
+from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.files import PROFILE_NAME
@@ -36,6 +38,7 @@ from patchbay.settings import whole_environment
     epilog=exit_codes.with_examples(
         'patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"',
         'patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"',
+        'patchbay mount files "mcp+stdio:npx -y @modelcontextprotocol/server-filesystem $HOME/notes"',
         "patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'",
         "patchbay mount tracker https://tracker.example/mcp --account caller",
         "patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'",
@@ -78,7 +81,8 @@ from patchbay.settings import whole_environment
 @click.option("--title", default="", help="The display name of the server.")
 @click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
-@with_settings_in_help("servers")
+@with_program_rights
+@with_settings_in_help("servers", without=SETTINGS)
 @click.pass_context
 def mount_command(
     context: click.Context,
@@ -99,7 +103,7 @@ def mount_command(
     title: str,
     call_timeout: float | None,
     replace: bool,
-    **_: Any,
+    **rights: Any,
 ) -> None:
     """Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.
 
@@ -107,7 +111,7 @@ def mount_command(
     ADDRESS may be a JSON file with the entry that the documentation of a server prints for MCP clients.
 
     The command writes NAME.json into the servers folder. A hub that watches the folder serves the mount within a
-    second.
+    second. A program runs confined; the folders that its command line names are opened for it, and shown.
     """
     try:
         settings = load_settings(context)
@@ -131,6 +135,9 @@ def mount_command(
         fields |= {"account": account} if account != HUB else {}
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
+        fields |= take_fields(rights)
+        check_mount(name, fields, name)
+        fields = add_proposed_lines(fields, settings, name)
         file = write_mount(settings.servers, name, fields, replace)
         address = str(fields.get("address", address))
     except (ConfigError, InvalidParams) as problem:

@@ -16,6 +16,8 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _WITH_VALUE = frozenset(("--with", "--from", "--package", "-p", "--python", "--index", "--index-url"))
 """Options of launchers whose value names a package or its source."""
 
+_PLAIN_NAMES = frozenset(("mcp", "server", "mcp-server", "cli"))
+
 MAX_NAME_CHARACTERS = 60
 
 
@@ -44,5 +46,8 @@ def name_program(target: Stdio) -> str:
         found = (named or plain or [found])[0]
     elif words and PurePath(words[0]).suffix:
         found = words[0]
-    found = _VERSION.sub("", found.rstrip("/")).rpartition("/")[2]
+    whole = _VERSION.sub("", found.rstrip("/"))
+    found = whole.rpartition("/")[2]
+    if whole.startswith("@") and found in _PLAIN_NAMES:  # the scope says more: @playwright/mcp
+        found = whole.removeprefix("@")
     return _NAME.sub("-", found).strip("-.")[:MAX_NAME_CHARACTERS] or "program"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from patchbay.catalogue.operating.pasted_servers import (
     read_pasted_servers,
 )
 from patchbay.errors import ConfigError
+from patchbay.processes.confinement.programs import ProgramPlaces
 
+PLACES = ProgramPlaces(Path("/srv/hub/programs"))
 FILES = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv/My Documents"]}
 FILES_ADDRESS = "mcp+npx://@modelcontextprotocol/server-filesystem?launch.arg=/srv/My%20Documents"
 
@@ -123,7 +126,7 @@ def test_a_paste_of_each_form_is_the_mount_that_it_means(form: str) -> None:
     found = read_pasted_servers(text)
     assert {one.name: dict(one.fields) for one in found} == expected
     assert [one.problem for one in found] == [""] * len(expected)
-    assert all(describe_run(one.fields) and describe_rights(one.fields) for one in found)
+    assert all(describe_run(one.fields) and describe_rights(one.fields, one.name, PLACES) for one in found)
 
 
 def test_the_variables_of_a_paste_are_named_and_no_value_of_a_secret_is_kept() -> None:
@@ -196,8 +199,8 @@ def test_a_server_that_the_hub_would_not_mount_has_the_reason(text: str, says: s
 def test_a_program_of_the_machine_says_whose_rights_it_has() -> None:
     (local,) = read_pasted_servers("npx -y a")
     (far,) = read_pasted_servers("https://far.example/mcp")
-    assert "the program npx runs on this machine" in describe_rights(local.fields)
-    assert "the hub starts nothing" in describe_rights(far.fields)
+    assert "the program npx runs on this machine" in describe_rights(local.fields, "local", PLACES)
+    assert "the hub starts nothing" in describe_rights(far.fields, "far", PLACES)
 
 
 def test_a_name_of_the_hub_itself_is_not_proposed() -> None:

@@ -59,7 +59,7 @@ def forms(page: str) -> list[dict[str, str]]:
     return [
         {
             name: unescape(value)
-            for name, value in re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', one)
+            for name, value in re.findall(r'<input (?:type="\w+" )?name="([\w-]+)" value="([^"]*)"', one)
         }
         for one in found
     ]
@@ -82,6 +82,32 @@ def test_a_paste_is_answered_with_what_will_run_and_one_button_mounts_it(hub: Hu
     assert mounts(hub)["piped"]["environment"] == {"LEVEL": "low"}
     until(lambda: hub.catalogue.find("piped").tools, "its tools")
     assert hub.call("piped", "echo", {"a": 1}).text == '{"a": 1}'
+
+
+def test_the_page_offers_what_the_program_names_and_a_tick_writes_it(hub: Hub, tmp_path: Path) -> None:
+    for name in ("notes", "tiles"):
+        (tmp_path / "user" / name).mkdir(parents=True)
+    notes, tiles = (str(tmp_path / "user" / name) for name in ("notes", "tiles"))
+    args = ["-y", "@modelcontextprotocol/server-filesystem", notes, str(hub.settings.data)]
+    answer = paste(hub, json.dumps({"mcpServers": {"files": {"command": "npx", "args": args}}}))
+    page = unescape(answer.text)
+    assert f"It may change {notes}" in page and f"{hub.settings.data} (an argument) is not proposed" in page
+    assert re.findall(r'name="allow-1" value="([^"]*)" checked', answer.text)
+    [form] = forms(answer.text)
+    assert send(hub, form).status_code == 303
+    assert json.loads((hub.settings.servers / "files.json").read_text())["writes"] == [notes]
+    unticked = {name: value for name, value in form.items() if not name.startswith("allow-")}
+    assert send(hub, {**unticked, "name": "others"}).status_code == 303
+    assert "writes" not in json.loads((hub.settings.servers / "others.json").read_text())
+    plain = paste(hub, f"npx -y weather-tiles {tiles}").text
+    assert f"It may change {tiles}" in unescape(plain) and "checked" not in plain
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"confine": "off"}', '{"address": "mcp+npx://other"}'])
+def test_a_line_that_the_page_did_not_show_is_refused(hub: Hub, line: str) -> None:
+    [form] = forms(paste(hub, "npx -y some-package").text)
+    assert send(hub, {**form, "allow-1": line}).status_code == 422
+    assert not list(hub.settings.servers.glob("*.json"))
 
 
 def test_a_secret_of_a_paste_becomes_a_reference_and_is_not_sent_back(hub: Hub) -> None:

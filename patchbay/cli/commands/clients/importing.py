@@ -27,6 +27,7 @@ from patchbay.cli.commands.clients.choices import (
 )
 from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
+from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
@@ -264,6 +265,8 @@ def _mount(settings: Settings, chosen: Sequence[Found], known: Known, dry_run: b
         taken.add(name)
         if name != one.entry.name and not one.here:
             _echo(f"{one.entry.name} of {one.client} is mounted as {name}: its own name is taken or not allowed")
+        if not one.here:
+            fields = add_proposed_lines(fields, settings, name, asks=not dry_run)
         if dry_run:
             _echo(f"{settings.servers / f'{name}.json'}: {orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}")
             continue

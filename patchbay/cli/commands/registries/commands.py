@@ -19,6 +19,8 @@ from patchbay.catalogue.watching.mount_files import write_mount
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, make_printable
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.programs.proposals import add_proposed_lines
+from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
 from patchbay.client.registry.choices import WAYS, choose_way, describe, find_server, own_name
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import make_fields
@@ -70,7 +72,8 @@ def search_command(context: click.Context, /, word: str, is_json: bool, **_: Any
 @click.option("--way", type=click.Choice(WAYS), help="Which of several ways to run it.")
 @click.option("--yes", is_flag=True, help="Do not ask before the mount is written.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
-@with_settings_in_help("servers", "registry", "pypi", "npm")
+@with_program_rights
+@with_settings_in_help("servers", "registry", "pypi", "npm", without=SETTINGS)
 @click.pass_context
 def add_command(
     context: click.Context,
@@ -81,7 +84,7 @@ def add_command(
     way: str | None,
     yes: bool,
     replace: bool,
-    **_: Any,
+    **rights: Any,
 ) -> None:
     """Mount a server of the registry, of PyPI or of npm.
 
@@ -92,10 +95,11 @@ def add_command(
     try:
         server = find_server(Registries.of(settings), name)
         offer = choose_way(server, way)
-        fields = make_fields(offer, _pairs(values))
+        fields = make_fields(offer, _pairs(values)) | take_fields(rights)
         own = chosen_name or own_name(server)
         for line in describe(server, offer, fields):
             click.echo(make_printable(line))
+        fields = add_proposed_lines(fields, settings, own, False, _pairs(values) if yes else None)
         if not yes and not _agrees():
             fail("nothing was written", exit_codes.FAILED)
         title = {"title": server.title} if server.title else {}

@@ -59,7 +59,7 @@ OPTIONS = (
     click.option(
         "--needs", type=click.Choice([BROWSER]), default=None, help="The program starts a browser, which needs more."
     ),
-    click.option("--network/--no-network", default=True, help="Whether the program has the network [default: it has]."),
+    click.option("--no-network", "network", flag_value=False, default=True, help="The program has no network."),
     click.option(
         "--confine",
         type=click.Choice([DEFAULT, REQUIRED, OFF]),
@@ -70,6 +70,9 @@ OPTIONS = (
 )
 NAMES = ("reads", "writes", "home", "needs", "network", "confine")
 """The parameters of the options."""
+
+SETTINGS = ("writes", "confine")
+"""Settings whose options have these names too; in a command with these options they come from the environment."""
 
 
 def with_program_rights(command: Command) -> Command:
@@ -86,6 +89,15 @@ def take_permissions(options: dict[str, Any]) -> ProgramPermissions:
     return ProgramPermissions(
         places["reads"], places["writes"], given["home"], given["needs"] or "", given["network"], given["confine"] or ""
     )
+
+
+def take_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the values of the options from `options`, and return the given ones as fields of a mount."""
+    found = take_permissions(options)
+    fields: dict[str, Any] = {name: list(getattr(found, name)) for name in ("reads", "writes")}
+    fields |= {"home": found.home} if found.home != OWN else {}
+    fields |= {"needs": found.needs, "confine": found.confine} | ({} if found.network else {"network": False})
+    return {name: value for name, value in fields.items() if value or value is False}
 
 
 def make_absolute(place: str) -> str:

@@ -1,0 +1,1 @@
+"""What programs may do that commands start or mount: options, questions, and a trial."""
