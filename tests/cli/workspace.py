@@ -100,6 +100,7 @@ class Workspace:
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
             "PATCHBAY_DATA": str(self.folder / "data"),
+            "PATCHBAY_WRITES": str(self.work),  # the programs of tests keep a log beside the files that they serve
             "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(own / ".cache" / "uv")),
             NPM_CACHE: os.environ.get(NPM_CACHE, str(own / ".npm")),
             **{name: value for name, value in os.environ.items() if FETCHING.fullmatch(name)},

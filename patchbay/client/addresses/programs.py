@@ -16,6 +16,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _WITH_VALUE = frozenset(("--with", "--from", "--package", "-p", "--python", "--index", "--index-url"))
 """Options of launchers whose value names a package or its source."""
 
+_SCRIPTS = frozenset((".py", ".js", ".mjs", ".cjs", ".ts", ".jar"))
 _PLAIN_NAMES = frozenset(("mcp", "server", "mcp-server", "cli"))
 
 MAX_NAME_CHARACTERS = 60
@@ -44,8 +45,8 @@ def name_program(target: Stdio) -> str:
         named = [after for before, after in pairwise(words) if before in _WITH_VALUE]
         plain = [word for word in words if not word.startswith("-") and word != "run"]
         found = (named or plain or [found])[0]
-    elif words and PurePath(words[0]).suffix:
-        found = words[0]
+    else:
+        found = next((word for word in words if not word.startswith("-") and PurePath(word).suffix in _SCRIPTS), found)
     whole = _VERSION.sub("", found.rstrip("/"))
     found = whole.rpartition("/")[2]
     if whole.startswith("@") and found in _PLAIN_NAMES:  # the scope says more: @playwright/mcp
