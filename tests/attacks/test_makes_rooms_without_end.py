@@ -83,3 +83,17 @@ def test_two_nodes_count_the_rooms_of_one_key_together(tmp_path: Path, postgresq
         assert delete(hubs[1], headers, "flood0", head).status_code == 204
         assert hubs[0].client.get("/rooms/flood0/log", headers=headers).status_code == 404
         assert make(hubs[1], headers, "flood0").status_code == 201
+
+
+def test_forks_of_a_room_count_as_rooms_of_their_maker(hub: Hub) -> None:
+    """48.4: a fork may have the policy and the members of a large room."""
+    headers, other = attacker(hub), attacker(hub, "other")
+    assert make(hub, headers, "first").status_code == 201
+    said = [
+        hub.client.post("/rooms/first/fork", json={"seq": 1, "name": f"fork{number}"}, headers=headers)
+        for number in range(OWN + 4)
+    ]
+    assert [answer.status_code for answer in said] == [201] * (OWN - 1) + [429] * 5
+    assert "each caller may have 20 rooms" in message(said[-1])
+    assert left(hub.catalogue.store, ROOM_LOGS).entries == OWN
+    assert make(hub, other, "honest").status_code == 201
