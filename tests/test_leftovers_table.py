@@ -1,36 +1,83 @@
-"""docs/security.md says of each method and route what it leaves behind, with its limit and a test that exists."""
+"""docs/security.md says of each method and route what it leaves behind, with its limit and tests that exist.
+
+The methods are those of the dispatcher, the routes those of the pages and of each layer in front of them. A new one
+without a row fails.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
+from patchbay.access.limits.usage import LABELS
+from patchbay.access.quotas import ROOM_BYTES_PER_SECOND
+from patchbay.access.tokens.resource_metadata import WELL_KNOWN
 from patchbay.protocol.methods import METHODS
+from patchbay.settings import Settings
 from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.wire import http_2024
+from patchbay.wire.rooms import http as rooms_http
+from patchbay.wire.rooms import sockets
 from tests.checkout import ROOT
+from tests.hubs import Hub
 
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
 SECTION = PAGE[PAGE.index("### What a request leaves behind") : PAGE.index("### Apps")]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")] for line in SECTION.splitlines() if line.startswith("| `")
 ]
-ROOM_ROUTES = ("PUT /rooms/<room>", "POST /rooms/<room>", "POST /rooms/<room>/fork", "DELETE /rooms/<room>")
-"""Routes beside the table of the pages (`patchbay/wire/rooms/http.py`)."""
+NOTIFICATIONS = ("notifications/initialized", "notifications/cancelled", "notifications/roots/list_changed")
+"""The notifications that the dispatcher knows (`patchbay/protocol/dispatch.py`)."""
+
+OF_SERVERS = ("GET /mcp/<server>", "DELETE /mcp/<server>")
+"""Beside POST, which is in the table of routes (`patchbay/wire/http.py`)."""
+
+METHODS_2024 = {"sse": "GET", "messages": "POST"}
+
+LAYERS = [
+    *("ClientAddresses", "ResourceMetadata", "Authentication", "HeldRefusals", "McpOverHttp", "NativeOverHttp"),
+    *("HttpSse", "WebSocketUpgrades", "RoomsOverHttp", "HealthOverHttp", "LatePages"),
+]
+"""The WSGI applications in front of the pages, the outermost first; each with routes has them in `served`."""
+
+
+def served() -> Iterator[str]:
+    """Every method with its route that a hub serves."""
+    # Another test compares the table of routes with the rules of the app (tests/web/api/test_openapi.py).
+    yield from (f"{route.method} {route.path}" for route in ALL_ROUTES)
+    yield from OF_SERVERS
+    yield f"GET {WELL_KNOWN}"
+    for part, methods in rooms_http._METHODS.items():
+        yield from (f"{method} /rooms/<room>{f'/{part}' if part else ''}" for method in methods)
+    parts = re.search(r"\((\w+)\|(\w+)\)", http_2024._PATH.pattern)
+    assert parts is not None
+    yield from (f"{METHODS_2024[part]} /mcp/<server>/{part}" for part in parts.groups())
+    yield from ("GET " + re.sub(r"\(\?P<(\w+)>[^)]*\)", r"<\1>", pattern) for pattern in sockets.ROUTES)
 
 
 def test_each_method_and_route_has_one_row() -> None:
     """48.4"""
     told = Counter(name for row in ROWS for name in re.findall(r"`([^`]+)`", row[0]))
-    changing = {
-        f"{route.method} {route.path}"
-        for route in ALL_ROUTES
-        if route.method in ("POST", "PUT", "PATCH", "DELETE") and not route.operator
-    }
-    assert told.keys() == {*METHODS, *changing, *ROOM_ROUTES}
+    assert told.keys() == {*METHODS, *NOTIFICATIONS, *served()}
     assert max(told.values()) == 1
 
 
-def test_each_row_says_what_is_left_its_limit_and_a_test_that_exists() -> None:
+def test_each_layer_in_front_of_the_pages_is_known(tmp_path: Path) -> None:
+    """48.4: a new layer may have routes of its own."""
+    found = []
+    with closing(Hub(tmp_path, {}, access="shared")) as hub:
+        layer = hub.app.wsgi_app
+        while layer is not None:
+            found.append(type(layer).__name__)
+            own = vars(layer)
+            layer = own.get("_others") or own.get("_app") if found[-1] != LAYERS[-1] else None
+    assert found == LAYERS
+
+
+def test_each_row_says_what_is_left_its_limit_and_tests_that_exist() -> None:
     """48.4"""
     tests = {
         name
@@ -42,3 +89,11 @@ def test_each_row_says_what_is_left_its_limit_and_a_test_that_exists() -> None:
         assert len(row) == 4 and all(row), row
         named = re.findall(r"`(test_\w+)`", row[3])
         assert named and set(named) <= tests, row
+        assert re.sub(r"`test_\w+`,? ?", "", row[3]) == "", row  # a test that fits in part needs another one
+
+
+def test_each_limit_by_name_is_a_quota_or_a_setting() -> None:
+    """48.4"""
+    known = LABELS.keys() | {ROOM_BYTES_PER_SECOND} | Settings.__dataclass_fields__.keys()
+    named = {name for row in ROWS for name in re.findall(r"`([a-z_]+)`", row[2])}
+    assert named <= known

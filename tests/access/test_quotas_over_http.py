@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from patchbay.access.call_rates import CALLS_AT_ONCE
 from tests.access.team import FILES, INLINE, new_key, set_grants
 from tests.hubs import Answer, Hub, modern_request
+from tests.protocol.events.test_emitting import EVENT, SOURCE
 from tests.waiting import BOUND, until
 
 EVERYTHING = [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]
@@ -158,6 +160,35 @@ def test_streams_are_counted_to_their_end(hub: Hub) -> None:
     again = hub.stream("notes", message, headers)
     next(again)
     again.close()
+
+
+def test_event_streams_of_pages_count_as_streams(hub: Hub) -> None:
+    """48.4"""
+    key = new_key(hub, "pages")
+    assert hub.client.put("/rooms/hall", json={}, headers=key).status_code == 201
+    limit(hub, {"to": ["key:pages"], "streams": 1})
+    for path in ("/activity/events", "/rooms/hall/changes"):
+        with hub.client.get(path, headers=key, buffered=False) as opened:
+            assert opened.status_code == 200
+            next(iter(opened.response))
+            for other in ("/activity/events", "/rooms/hall/changes"):
+                refused = hub.app.test_client().get(other, headers=key)
+                assert refused.status_code == 429 and refused.headers["Retry-After"] == "5"
+
+
+def test_polls_of_events_count_as_calls_and_streams_of_events_as_streams(tmp_path: Path) -> None:
+    """48.4"""
+    with closing(Hub(tmp_path, {"desk.py": SOURCE}, access="shared")) as desk:
+        key = new_key(desk, "polls")
+        limit(desk, {"to": ["key:polls"], "calls_per_minute": 5, "streams": 1})
+        poll = modern_request("events/poll", {"name": EVENT, "cursor": None}, headers=key)
+        assert [desk.send("desk", *poll).status for _ in range(6)] == [200] * 5 + [429]
+        sent = modern_request("events/stream", {"name": EVENT}, headers=key)
+        stream = desk.stream("desk", *sent)
+        next(stream)
+        refused = desk.send("desk", *sent)
+        assert refused.status == 429 and "each caller may have 1 open streams" in refused.error["message"]
+        stream.close()
 
 
 def test_stored_results_have_the_quota_of_their_owner(hub: Hub) -> None:

@@ -15,6 +15,7 @@ from patchbay.access.oauth import tokens as tokens_module
 from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
 from patchbay.access.oauth.clients import Client
 from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens
+from patchbay.access.people.people import MAX_CLIENTS
 from patchbay.access.principals import Principal
 from patchbay.settings import Settings
 from patchbay.stores.sqlite import SqliteStore
@@ -87,6 +88,16 @@ def test_a_code_gives_tokens_once_and_its_second_use_ends_them(worker: Worker, o
     until(lambda: not worker.works(issued), "the token is refused by every worker")
     with pytest.raises(InvalidGrant):
         worker.tokens.refresh(issued.refresh)
+
+
+def test_a_new_client_above_the_limit_ends_the_oldest(worker: Worker) -> None:
+    """48.4"""
+    issued = [worker.sign_in() for _ in range(MAX_CLIENTS + 1)]
+    person = worker.accounts.people.find("ann")
+    assert person is not None and len(person.clients) == MAX_CLIENTS
+    assert [worker.works(one) for one in issued] == [False] + [True] * MAX_CLIENTS
+    with pytest.raises(InvalidGrant):
+        worker.tokens.refresh(issued[0].refresh)
 
 
 def test_a_code_that_many_use_at_once_leaves_no_token(worker: Worker, other: Worker) -> None:

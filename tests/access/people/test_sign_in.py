@@ -6,6 +6,7 @@ import pytest
 
 from patchbay.access.authentication import Credentials
 from patchbay.access.people import people, sign_in_throttle
+from patchbay.access.people.passkeys import Passkeys
 from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People, Person, UnknownPerson
 from patchbay.access.people.sessions import PersonSessions, SessionScheme
@@ -224,6 +225,19 @@ def test_a_new_session_above_the_limit_ends_the_oldest(store: Store) -> None:
     values = [sessions.begin("ann", "a browser") for _ in range(people.MAX_SESSIONS + 1)]
     assert sessions.find({COOKIE: values[0]}) is None
     assert all(sessions.find({COOKIE: value}) is not None for value in values[1:])
+
+
+def test_an_account_has_a_limited_number_of_passkeys(store: Store) -> None:
+    """48.4"""
+    known = People(store.journal)
+    known.create("ann", "", password="hash")
+    passkeys = Passkeys(known, store.journal, b"k" * 32)
+    for number in range(people.MAX_PASSKEYS):
+        passkeys.add("ann", people.Passkey(id=f"{number}", key="key", count=0, name="P", host="hub.example", at=1.0))
+    with pytest.raises(InvalidParams, match=f"at most {people.MAX_PASSKEYS} passkeys: remove one first"):
+        passkeys.add("ann", people.Passkey(id="more", key="key", count=0, name="P", host="hub.example", at=1.0))
+    found = known.find("ann")
+    assert found is not None and len(found.passkeys) == people.MAX_PASSKEYS
 
 
 REQUESTS: list[tuple[str, dict[str, str], bool]] = [

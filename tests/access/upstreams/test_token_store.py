@@ -12,7 +12,7 @@ import pytest
 from patchbay.access.upstreams.deletion import forget_principal, tokens_topic
 from patchbay.access.upstreams.refresh_lease import LEASE_SECONDS, hold_lease
 from patchbay.access.upstreams.sealed_records import SealedRecords
-from patchbay.access.upstreams.token_store import TokenStore
+from patchbay.access.upstreams.token_store import MAX_UPSTREAMS, TokenStore
 from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
@@ -63,6 +63,18 @@ def test_a_stored_value_is_sealed_for_its_principal_and_for_the_key_of_the_hub()
     assert TokenStore(store, KEY, "http://hub").find("mallory", FAR) is None
     assert TokenStore(store, b"x" * 32, "http://hub").find("ann", FAR) is None
     assert TokenStore(store, KEY, "http://hub").find("ann", FAR) is not None
+
+
+def test_a_new_account_above_the_limit_ends_the_oldest() -> None:
+    """48.4"""
+    store = MemoryStore()
+    known = TokenStore(store, KEY, "http://hub")
+    ups = [Upstream(f"far{n}", Http(f"https://far{n}.example/mcp")) for n in range(MAX_UPSTREAMS + 1)]
+    for one in ups:
+        known.connect("ann", one, CLIENT, tokens("one"), "ann")
+    assert len(known.list_accounts("ann")) == MAX_UPSTREAMS
+    assert known.find("ann", ups[0]) is None and known.find("ann", ups[-1]) is not None
+    assert len(store.journal.read(tokens_topic("ann"))) == 1
 
 
 def test_past_tokens_are_deleted_with_each_change() -> None:
