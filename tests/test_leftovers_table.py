@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from patchbay.access.limits.usage import LABELS
 from patchbay.access.quotas import ROOM_BYTES_PER_SECOND
@@ -69,7 +70,7 @@ def test_each_layer_in_front_of_the_pages_is_known(tmp_path: Path) -> None:
     """48.4: a new layer may have routes of its own."""
     found = []
     with closing(Hub(tmp_path, {}, access="shared")) as hub:
-        layer = hub.app.wsgi_app
+        layer: Any = hub.app.wsgi_app
         while layer is not None:
             found.append(type(layer).__name__)
             own = vars(layer)

@@ -139,8 +139,8 @@ def delete(hub: Hub, key: Headers, name: str) -> int:
     """Delete a room, whose newest entry its state names; return the status."""
     room = rooms(hub).open(name)
     room.state()
-    status: int = hub.client.delete(f"/rooms/{name}", headers=key | {"If-Match": f'"{room.head}"'}).status_code
-    return status
+    answer = hub.client.delete(f"/rooms/{name}", headers=key | {"If-Match": f'"{room.head}"'})
+    return answer.status_code
 
 
 def test_texts_of_a_client_that_has_not_joined_count_too(hub: Hub) -> None:
