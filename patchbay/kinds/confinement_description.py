@@ -59,6 +59,9 @@ def confine_process(place: str, config: Mapping[str, Any], memory: int) -> Confi
 
 
 def _program_rows(confinement: ProgramConfinement | None) -> Iterator[dict[str, Any]]:
+    if confinement is not None and confinement.refusal:
+        yield {"what": "confinement", "holds": False, "sentence": f"the program does not start: {confinement.refusal}"}
+        return
     if confinement is None or not confinement.is_on:
         why = f" ({confinement.reason_off})" if confinement is not None else ""
         sentence = f"the program is not confined: it has all rights of the hub's user{why}"

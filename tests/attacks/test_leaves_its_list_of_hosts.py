@@ -65,6 +65,7 @@ HOSTS = {
     "inside.example.com": "10.0.0.5",
     "metadata.example.com": "169.254.169.254",
     "metadata.internal": "169.254.169.254",
+    "metadata-ipv6.internal": "fd00:ec2::254",
     "intranet": "127.0.0.1",
 }
 MIXED = "192.0.2.1 mixed.example.com\n8.8.8.8 mixed.example.com\n127.0.0.1 mixed.example.com\n"

@@ -145,3 +145,21 @@ def test_the_page_says_what_the_program_reaches(hub: Hub) -> None:
     text = Reader(read(hub, "/servers/notes/settings")).text
     assert "Hosts that its program may reach" in text and "api.example.com:443" in text
     assert ("reaches only api.example.com:443, localhost:1" in text) == HAS_NAMESPACES
+
+
+@pytest.mark.parametrize("entries", [["a.example"], False])
+def test_a_list_that_nothing_enforces_is_said_on_the_page_and_the_program_does_not_start(
+    entries: object, tmp_path: Path
+) -> None:
+    mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {PROGRAM}", "network": entries}
+    for own in ({"confine": "off"}, {"confine": "default", "protections": ()}):
+        settings: dict[str, Any] = {"protections": ALL, "store": "memory", **own}
+        found = Hub(tmp_path / str(own["confine"]), {"notes.json": json.dumps(mount)}, **settings).log_in()
+        try:
+            reason = "its confinement is switched off" if own["confine"] == "off" else "no namespaces to enforce it"
+            until(lambda reason=reason, found=found: reason in found.call("notes", "processes", {}).text)  # type: ignore[misc]
+            text = Reader(read(found, "/servers/notes/settings")).text
+            assert text.count("does not start: its configuration has") >= 2 and reason in text
+            assert "not confined: it has all rights" not in text
+        finally:
+            found.close()

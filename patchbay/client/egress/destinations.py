@@ -43,8 +43,8 @@ RESOLVING_THREADS, RESOLVED_AT_ONCE = 8, 2
 
 LOOPBACK_ADDRESSES = ("127.0.0.1", "::1")
 
-METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")))
-"""Where clouds give credentials to a machine; the address in IPv6 looks private."""
+METADATA_ADDRESS = ipaddress.ip_address("fd00:ec2::254")
+"""Where a cloud gives credentials to a machine, among the private addresses; those of other clouds are of a link."""
 
 PRIVATE_NETWORKS = tuple(
     ipaddress.ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -111,7 +111,7 @@ class Destinations:
         """Whether a name may lead to an address."""
         if is_public(address) or self._egress.allows(parse_host(_write_host(address)), port):
             return True
-        is_inside = any(address in network for network in PRIVATE_NETWORKS) and address not in METADATA_ADDRESSES
+        is_inside = any(address in network for network in PRIVATE_NETWORKS) and address != METADATA_ADDRESS
         return is_private_name(name) and is_inside
 
     def _record(self, host: str, port: int, reason: str = "") -> HostRecord:

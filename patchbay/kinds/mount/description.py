@@ -19,6 +19,9 @@ def mount_confinement(target: Target | None, confinement: ProgramConfinement | N
 
     `target` is how it is reached, None while that is unknown; `confinement` is that of a program, None without one.
     """
+    if isinstance(target, Stdio) and confinement is not None and confinement.refusal:
+        sentence = f"the program {PurePath(target.command).name} does not start: {confinement.refusal}"
+        return Confinement("program", None, False, False, sentence)
     if isinstance(target, Stdio) and confinement is not None and confinement.is_on:
         memory = confinement.memory_mib
         program = PurePath(target.command).name

@@ -310,6 +310,15 @@ class ProgramConfinement:
                 found += [(name, text)] if is_within(place, closed) and not place.is_relative_to(own) else []
         return found
 
+    @property
+    def refusal(self) -> str:
+        """Why the program does not start on this machine; empty for one that does."""
+        try:
+            self.check()
+        except ConfinementMissing as problem:
+            return str(problem)
+        return ""
+
     def check(self) -> None:
         """Raise ConfinementMissing where the program needs what this machine does not have."""
         lacking = [one for one in (LANDLOCK, NAMESPACES) if one not in self.names]
