@@ -181,7 +181,7 @@ class Call:
     `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
     the id of the approval that the call used; `client` names the client among those of its principal: its session, its
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
-    `find_origin` returns scheme, host and port by which the caller reached the hub, "" if unknown.
+    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown.
     """
 
     server: str
@@ -201,7 +201,7 @@ class Call:
     approval: str = ""
     client: str = ""
     session: str = ""
-    find_origin: Callable[[], str] = str
+    find_base_url: Callable[[], str] = str
 
     def left(self) -> float:
         """Return the seconds until the deadline, never negative."""

@@ -6,6 +6,7 @@ This module holds no logic of its own. Granian calls `create_app` in each worker
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
+from patchbay.hosts.path_prefix import PathPrefix, choose_path_prefix
 from patchbay.hosts.trusted_proxies import ClientAddresses, TrustedProxies
 from patchbay.kinds.caller_credentials import OPEN_PREFIXES
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -27,7 +29,7 @@ from patchbay.settings import Settings, whole_environment
 from patchbay.store import Journal
 from patchbay.topics import ENDING
 from patchbay.web.late_pages import LatePages
-from patchbay.web.operator.exposure import check_exposure
+from patchbay.web.operator.exposure import check_exposure, check_prefix_is_free
 from patchbay.web.operator.operators import Operators
 from patchbay.wire.authentication import Authentication
 from patchbay.wire.front.direct_way import DirectWay
@@ -51,7 +53,9 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     `hosts` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
     """
     settings = settings or Settings.load()
+    settings = replace(settings, path_prefix=choose_path_prefix(settings.path_prefix, settings.public_url))
     check_exposure(settings)
+    check_prefix_is_free(settings.path_prefix)
     issuer = load_issuer(settings, whole_environment())
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.seconds_left, hosts)
@@ -76,7 +80,9 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
         pages.load()  # the sign-in is one of the schemes, and a wrong setting of it stops the start
         authentication.schemes += app.extensions["accounts"].list_schemes(settings)
     with_issuer = _with_issuer(authentication, app, issuer)
-    app.wsgi_app = ClientAddresses(with_issuer, TrustedProxies(settings.trusted_proxies))  # type: ignore[method-assign]
+    with_clients = ClientAddresses(with_issuer, TrustedProxies(settings.trusted_proxies))
+    with_prefix = PathPrefix(with_clients, settings.path_prefix) if settings.path_prefix else with_clients
+    app.wsgi_app = with_prefix  # type: ignore[method-assign]
     return app
 
 
@@ -134,7 +140,7 @@ def _with_issuer(authentication: Authentication, app: Flask, issuer: Issuer | No
     if not has_authorization_server(settings):
         return authentication
     authentication.challenge = make_challenge
-    return ResourceMetadata(lambda origin: [origin], (), settings, authentication)
+    return ResourceMetadata(lambda base: [base], (), settings, authentication)
 
 
 def _with_outside_issuer(

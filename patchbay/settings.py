@@ -14,6 +14,7 @@ from typing import Any
 
 from patchbay.assets import HOME
 from patchbay.hosts.names import is_loopback, is_loopback_name
+from patchbay.hosts.path_prefix import choose_path_prefix
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.setting_values.rows import converted, setting
 
@@ -72,6 +73,7 @@ class Settings:
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
     public_url: str = setting("", "URL of the hub in links for people, such as https://hub.example; else its own.")
+    path_prefix: str = setting("", "Path below which a proxy publishes the hub, such as /hub; else that of public_url.")
     trusted_proxies: tuple[str, ...] = setting(
         (),
         "Proxies in front of the hub, whose X-Forwarded-For names the client: addresses and networks, such as"
@@ -235,7 +237,6 @@ class Settings:
     audit_days: float = setting(
         365.0, "How long the hub stores rows of the audit chain; it deletes up to a signed head; 0 keeps all.", "days"
     )
-
     mount_hosts: tuple[str, ...] = setting(
         (), "Hosts at private addresses, such as 127.0.0.1, from which rooms may mount MCP servers, comma-separated."
     )
@@ -311,6 +312,7 @@ class Settings:
             if name in values:
                 values[name] = values[name].expanduser().absolute()
         TrustedProxies(values.get("trusted_proxies", ()))
+        values["path_prefix"] = choose_path_prefix(values.get("path_prefix", ""), values.get("public_url", ""))
         return cls(**values)
 
     @property

@@ -3,6 +3,8 @@
 // The colours lie below its transparent text. The hub makes them (`POST /render/code`): a changed line keeps the colours
 // of its unchanged parts until the answer comes. The address `#L4` leads to line 4.
 
+import { hubPath } from "./paths.js";
+
 const PAUSE_MS = 150;
 const MAX_COLOURED_CHARACTERS = 60000;
 
@@ -119,7 +121,7 @@ class Source {
     const { language } = this.area.dataset;
     let lines;
     try {
-      const answer = await fetch(`/render/code${language ? `?language=${encodeURIComponent(language)}` : ""}`,
+      const answer = await fetch(hubPath(`/render/code${language ? `?language=${encodeURIComponent(language)}` : ""}`),
         { method: "POST", body: text, headers: { "Content-Type": "text/plain", Accept: "application/json" } });
       if (!answer.ok) return;
       ({ lines } = await answer.json());

@@ -35,7 +35,7 @@ class Accounts:
         self.invitations = Invitations(self.people, key)
         self.passwords = Passwords()
         self.passkeys = Passkeys(self.people, journal, key)
-        self.sessions = PersonSessions(self.people, settings.port)
+        self.sessions = PersonSessions(self.people, settings.port, settings.path_prefix)
         self.throttle = SignInThrottle()
         self.clients = Clients(journal, key)
         self.documents = MetadataDocuments(settings.client_hosts)

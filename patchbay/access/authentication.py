@@ -21,6 +21,7 @@ class Credentials:
     `method` and `url` are the request's (`url` without query and fragment, as the client wrote it); `headers` maps
     lower-case names to values; `cookies` maps names to values. `resource` is the URL of the MCP endpoint, the audience
     that a token must have; empty where the request is not for an MCP endpoint. `address` is the peer's IP address.
+    `prefix` is the path of the hub in these URLs.
     """
 
     method: str
@@ -29,6 +30,7 @@ class Credentials:
     cookies: Mapping[str, str] = field(default_factory=dict)
     resource: str = ""
     address: str = ""
+    prefix: str = ""
 
     @property
     def token(self) -> str | None:

@@ -89,8 +89,8 @@ class CallerCredentials(Protocol):
         """Return principals that are signed in at an upstream, the first one first."""
         ...
 
-    def page_url(self, path: str, origin: str) -> str:
-        """Return the URL of a page of the hub; `origin` is how the caller reached the hub, "" if unknown."""
+    def page_url(self, path: str, base_url: str) -> str:
+        """Return the URL of a page of the hub; `base_url` is how the caller reached the hub, "" if unknown."""
         ...
 
 
@@ -153,7 +153,7 @@ def sign_in_url(credentials: CallerCredentials, upstream: Upstream, call: Call) 
     The URL proves nothing: the page connects the person who opens it. Only an administrator connects for a key.
     """
     whose = f"?for={quote(call.principal, safe='')}" if call.principal.startswith("key:") else ""
-    return credentials.page_url(f"{PAGE}/{quote(upstream.server, safe='')}{whose}", call.find_origin())
+    return credentials.page_url(f"{PAGE}/{quote(upstream.server, safe='')}{whose}", call.find_base_url())
 
 
 def sign_in_sentence(upstream: Upstream, url: str) -> str:

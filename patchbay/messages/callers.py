@@ -46,7 +46,7 @@ class TransportInfo:
     where many callers share request ids. `strict` says that a legacy request needs a session. `way` names the entry
     point if the headers do not show it. `operator` says that the sender is proved to be the operator; only addresses of
     the operator use it. `waits` says that the transport handles `store.Wait` itself, so that a waiting stream holds no
-    thread. `find_origin` returns scheme, host and port by which the sender reached the hub, "" without HTTP.
+    thread. `find_base_url` returns the URL by which the sender reached the hub, "" without HTTP.
     `shows_raised` says whether the sender is proved to be the operator, who gets what the code of an author raised; it
     is asked only after a failure. `give_back_body` ends what the body of the request takes of the limits on bodies; a
     second call does nothing.
@@ -61,7 +61,7 @@ class TransportInfo:
     way: str = ""
     operator: bool = False
     waits: bool = False
-    find_origin: Callable[[], str] = str
+    find_base_url: Callable[[], str] = str
     shows_raised: Callable[[], bool] = bool
     give_back_body: Callable[[], object] = bool
 

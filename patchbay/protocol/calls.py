@@ -218,7 +218,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         "cancelled": context.cancelled,
         "client": _name_client(caller, meta),
         "session": caller.owner or "",
-        "find_origin": caller.wire.find_origin,
+        "find_base_url": caller.wire.find_base_url,
     }
 
 

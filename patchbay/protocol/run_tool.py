@@ -199,7 +199,7 @@ def call_from_tool(
         "meta": outer.meta,
         "chain": outer.chain,
         "cancelled": outer.cancelled,
-        "find_origin": outer.find_origin,
+        "find_base_url": outer.find_base_url,
     }
     try:
         run = run_tool(hub, server, descriptor, arguments, None, no_later_than=outer.deadline, **terms)

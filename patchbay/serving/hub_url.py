@@ -1,4 +1,7 @@
-"""The URLs of the hub from its settings: for clients on the same machine, and for people elsewhere."""
+"""The URLs of the hub from its settings: for clients on the same machine, and for people elsewhere.
+
+Their path is the path prefix of the hub; they have no slash at the end.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,34 @@ from urllib.parse import urlsplit
 
 from patchbay.errors import ConfigError
 from patchbay.hosts.names import is_loopback, is_loopback_name
+from patchbay.hosts.path_prefix import choose_path_prefix
 from patchbay.settings import Settings
 
 
 def hub_url(settings: Settings) -> str:
-    """Return the URL of the hub for clients on the same machine, without a path."""
-    return f"http://{authority(reachable(settings.host))}:{settings.port}"
+    """Return the URL of the hub for clients on the same machine. Raises ConfigError for a wrong prefix."""
+    return f"http://{authority(reachable(settings.host))}:{settings.port}{_find_prefix(settings)}"
 
 
 def public_url(settings: Settings) -> str:
-    """Return the URL of the hub for people elsewhere, without a path.
+    """Return the URL of the hub for people elsewhere.
 
     That is the setting `public_url`. Without it, a hub that listens on loopback and has a name of another machine in
     `allowed_hosts` is behind a proxy that ends TLS; any other hub is reached where it listens. Raises ConfigError.
     """
     if settings.public_url:
         parts = urlsplit(settings.public_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-            wanted = "expected a URL without a path, such as https://hub.example"
+        if parts.scheme not in ("http", "https") or not parts.hostname or "?" in settings.public_url or parts.fragment:
+            wanted = "expected a URL such as https://hub.example or https://example.org/hub"
             raise ConfigError("public_url", "", f"{wanted}; got {settings.public_url!r}")
-        return settings.public_url.rstrip("/")
+        return f"{parts.scheme}://{parts.netloc}{_find_prefix(settings)}"
     names = [name for name in settings.allowed_hosts if not is_loopback_name(name)]
-    return f"https://{names[0]}" if names and is_loopback(settings.host) else hub_url(settings)
+    is_proxied = names and is_loopback(settings.host)
+    return f"https://{names[0]}{_find_prefix(settings)}" if is_proxied else hub_url(settings)
+
+
+def _find_prefix(settings: Settings) -> str:
+    return choose_path_prefix(settings.path_prefix, settings.public_url)
 
 
 def reachable(host: str) -> str:

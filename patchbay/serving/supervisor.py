@@ -173,7 +173,8 @@ def application(
     app.extensions["pages"].prepare(lambda: app.extensions["site"].prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     overflow = Overflow(settings.port, fitting_connections(most_connections_of(settings)))
-    app.wsgi_app = limits = WorkLimits(at_work, settings.threads, lambda: overflow.is_short)
+    prefix = app.extensions["dispatcher"].services.settings.path_prefix
+    app.wsgi_app = limits = WorkLimits(at_work, settings.threads, lambda: overflow.is_short, prefix)
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
     drain = app.extensions["drain"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Flask, Response, request
 
+from patchbay.hosts.path_prefix import link_for
 from patchbay.settings import Settings
 from patchbay.wire.security import CSP, check_host_and_origin
 
@@ -20,6 +21,14 @@ def add_security(app: Flask, settings: Settings) -> None:
         check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), settings)
 
     app.after_request(add_security_headers)
+    app.after_request(add_path_prefix)
+
+
+def add_path_prefix(response: Response) -> Response:
+    """Put the path prefix of the hub before the path of a redirect, which a page gives without it."""
+    if (location := response.headers.get("Location")) is not None:
+        response.headers["Location"] = link_for(request.environ, location)
+    return response
 
 
 def add_security_headers(response: Response) -> Response:

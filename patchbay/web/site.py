@@ -69,7 +69,7 @@ class Site:
         self.settings = settings
         self.activity = activity
         self.directory = Directory()
-        self.pages = Pages(catalogue.store)
+        self.pages = Pages(catalogue.store, settings.path_prefix)
 
     @property
     def sender(self) -> Principal:
@@ -197,5 +197,5 @@ def html_response(text: str) -> Response:
 
 
 def base_url() -> str:
-    """Scheme, host and port of the current request, without a slash at the end. `Host` was checked before."""
-    return request.host_url.rstrip("/")
+    """The URL of the hub of the current request, without a slash at the end. `Host` was checked before."""
+    return request.root_url.rstrip("/")

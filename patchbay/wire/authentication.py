@@ -21,12 +21,13 @@ from patchbay.access.keys import PREFIX as KEY_PREFIX
 from patchbay.access.principals import ANONYMOUS, LOCAL, PRINCIPAL, Principal
 from patchbay.errors import PatchbayError
 from patchbay.hosts.names import authority, is_loopback
+from patchbay.hosts.path_prefix import link_for, prefix_of
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
 from patchbay.text_cache import cached_by_text
 from patchbay.wire.accept import wants_html
 from patchbay.wire.request_checks import CHECKED, check_head
-from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.resource_metadata import find_base_url
 from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, with_cors
 from patchbay.wire.security import check_host_and_origin, check_same_origin
 
@@ -226,7 +227,7 @@ def _environ_name(name: str) -> str:
 def credentials_of(environ: Mapping[str, Any]) -> Credentials:
     """Return what a request carries to prove its sender."""
     path: str = environ["PATH_INFO"]
-    url = find_client_origin(environ) + _quote_path(path)
+    url = find_base_url(environ) + _quote_path(path)
     return Credentials(
         method=environ["REQUEST_METHOD"],
         url=url,
@@ -234,13 +235,17 @@ def credentials_of(environ: Mapping[str, Any]) -> Credentials:
         cookies=dict(parse_cookie(environ.get("HTTP_COOKIE"))) if "HTTP_COOKIE" in environ else {},
         resource=url if path == "/mcp" or path.startswith("/mcp/") else "",
         address=environ.get("REMOTE_ADDR") or "",
+        prefix=prefix_of(environ),
     )
 
 
-def plain_credentials(origin: str, path: str, headers: Mapping[str, str], address: str) -> Credentials:
-    """Return the credentials of a POST without cookies to an MCP endpoint; `path` is ASCII."""
-    url = origin + _quote_path(path)
-    return Credentials("POST", url, headers, resource=url, address=address)
+def plain_credentials(base: str, path: str, headers: Mapping[str, str], address: str, prefix: str = "") -> Credentials:
+    """Return the credentials of a POST without cookies to an MCP endpoint.
+
+    `base` is the URL of the hub, whose path is `prefix`; `path` is ASCII and without the prefix.
+    """
+    url = base + _quote_path(path)
+    return Credentials("POST", url, headers, resource=url, address=address, prefix=prefix)
 
 
 @cached_by_text(1024)
@@ -264,7 +269,7 @@ def _is_page(environ: Environ) -> bool:
 def _to_login(environ: Environ) -> Reply:
     query = environ.get("QUERY_STRING", "")
     location = f"/login?next={quote(environ['PATH_INFO'], safe='/')}{quote(f'?{query}', safe='') if query else ''}"
-    return Reply(303, headers=[("Location", location), ("Cache-Control", "no-store")])
+    return Reply(303, headers=[("Location", link_for(environ, location)), ("Cache-Control", "no-store")])
 
 
 def _with_challenge(environ: Environ, problem: PatchbayError, challenge: str) -> Reply:

@@ -19,6 +19,7 @@ from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
+from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.admission import claims, modern_header
@@ -45,7 +46,7 @@ from patchbay.wire.request_bodies import (
     without_padding,
 )
 from patchbay.wire.request_checks import CHECKED, check_head
-from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.resource_metadata import find_base_url
 from patchbay.wire.responses import (
     ClosingBody,
     Later,
@@ -159,7 +160,7 @@ class McpOverHttp:
         if method not in ("GET", "DELETE"):
             return refusal(405, "this address accepts GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
         if method == "GET" and wants_html(environ.get("HTTP_ACCEPT", "")):
-            return Reply(303, headers=[("Location", f"/servers/{endpoint}")])
+            return Reply(303, headers=[("Location", link_for(environ, f"/servers/{endpoint}"))])
         if modern_header(McpHeaders(environ).get("mcp-protocol-version")):
             return refusal(405, "this address accepts only POST in this revision", ("Allow", "POST"))
         if method == "DELETE":
@@ -177,7 +178,7 @@ class McpOverHttp:
             *(endpoint, McpHeaders(environ), principal_of(environ), stream),
             strict=not endpoint,
             operator=operator,
-            find_origin=partial(find_client_origin, environ),
+            find_base_url=partial(find_base_url, environ),
             shows_raised=partial(self._is_operator, environ),
             give_back_body=partial(release_body, environ),
         )
@@ -271,7 +272,7 @@ class McpOverHttp:
             return refusal(406, f"{sent.method} is answered by a stream: Accept has to name text/event-stream")
         # A copy of the headers: those of the request keep its whole environ, which no stream needs.
         headers, give_back_body = dict(caller.wire.headers or {}), caller.wire.give_back_body
-        wire = replace(caller.wire, waits=True, headers=headers, find_origin=str, give_back_body=bool)
+        wire = replace(caller.wire, waits=True, headers=headers, find_base_url=str, give_back_body=bool)
         caller = replace(caller, wire=wire)
         sent = without_padding(sent)
 

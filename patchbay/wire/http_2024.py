@@ -21,6 +21,7 @@ from urllib.parse import parse_qs
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause, Wait, wait_blocking
+from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
@@ -38,7 +39,7 @@ from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.request_bodies import media_type, read_body
-from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.resource_metadata import find_base_url
 from patchbay.wire.responses import (
     ListeningBody,
     Reply,
@@ -113,15 +114,17 @@ class HttpSse:
             release()
             raise
         background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
-        reply = stream_reply(ListeningBody(self._frames(channel, wire, background)))
+        to = link_for(environ, f"/mcp/{endpoint}/messages?session={channel.id}")
+        reply = stream_reply(ListeningBody(self._frames(to, channel, wire, background)))
         # The end of a body that never began is not reported to it; this callback always runs.
         reply.at_close = lambda: self._close(channel, wire, release)
         return reply
 
     def _frames(
-        self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
+        self, to: str, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
     ) -> Iterator[bytes | Wait]:
-        yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
+        """Yield the address `to` which the client posts, and then its messages."""
+        yield address(to)
         is_listening = False
         for item in channel.messages(
             self._settings.keepalive,
@@ -174,7 +177,7 @@ class HttpSse:
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
         wire = TransportInfo(
-            endpoint, sender=principal_of(environ), way="http+sse", find_origin=partial(find_client_origin, environ)
+            endpoint, sender=principal_of(environ), way="http+sse", find_base_url=partial(find_base_url, environ)
         )
         channel = self._channel(environ, wire)
         value = parse(read_body(environ, self._settings.body_limit))

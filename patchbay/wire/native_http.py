@@ -27,7 +27,7 @@ from patchbay.wire.accept import JSON, NDJSON, STREAM, preferred_form
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.lines import as_line
 from patchbay.wire.request_bodies import check_json, read_body
-from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.resource_metadata import find_base_url
 from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, stream_reply, with_cors
 from patchbay.wire.security import check_host_and_origin
 from patchbay.wire.sse import Body
@@ -84,7 +84,7 @@ class NativeOverHttp:
         answer = self._native.answer(
             request,
             TransportInfo(
-                "", sender=principal_of(environ), way="native", find_origin=partial(find_client_origin, environ)
+                "", sender=principal_of(environ), way="native", find_base_url=partial(find_base_url, environ)
             ),
         )
         if isinstance(answer, Failure):

@@ -15,6 +15,7 @@ import orjson
 from patchbay.access.tokens.audiences import get_origin
 from patchbay.access.tokens.resource_metadata import WELL_KNOWN, find_resource_path, make_resource_metadata
 from patchbay.errors import PatchbayError
+from patchbay.hosts.path_prefix import prefix_of
 from patchbay.jsonrpc import failure
 from patchbay.settings import Settings
 from patchbay.wire.accept import JSON
@@ -30,7 +31,7 @@ Environ = Mapping[str, Any]
 class ResourceMetadata:
     """WSGI middleware that answers requests for metadata, and passes all others to `others`.
 
-    `list_issuers` returns the authorization servers that clients may use, for the origin of the hub; `scopes` are those
+    `list_issuers` returns the authorization servers that clients may use, for the URL of the hub; `scopes` are those
     that every token needs. `find_server_metadata` returns the metadata of an outside issuer, or raises
     IssuerUnavailable; None passes requests for it to `others`.
     """
@@ -80,8 +81,8 @@ class ResourceMetadata:
         path = find_resource_path(environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace"))
         if path is None:
             return refusal(404, f"there is metadata for /mcp and /mcp/<server> only, below {WELL_KNOWN}")
-        origin = find_client_origin(environ)
-        return _document(make_resource_metadata(origin, path, self._list_issuers(origin), self._scopes))
+        base = find_base_url(environ)
+        return _document(make_resource_metadata(base, path, self._list_issuers(base), self._scopes))
 
 
 def find_client_origin(environ: Environ) -> str:
@@ -93,6 +94,11 @@ def find_client_origin(environ: Environ) -> str:
     forwarded = environ.get("HTTP_X_FORWARDED_PROTO", "").partition(",")[0].strip().lower()
     scheme = forwarded if forwarded in ("http", "https") else environ["wsgi.url_scheme"]
     return get_origin(f"{scheme}://{environ.get('HTTP_HOST', '')}")
+
+
+def find_base_url(environ: Environ) -> str:
+    """Return the URL of the hub that the client used: its origin, and its prefix, without a slash at the end."""
+    return find_client_origin(environ) + prefix_of(environ)
 
 
 def _document(value: dict[str, Any]) -> Reply:

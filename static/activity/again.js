@@ -1,5 +1,6 @@
 // Repeat one recorded call with the same arguments, through the endpoint, like any client. Then compare the results.
 
+import { hubPath } from "../paths.js";
 import { Calling, Cancelled } from "../try/calling.js";
 import { button, copyable, el, formatDuration } from "../try/dom.js";
 import { MODERN } from "../try/wire.js";
@@ -52,7 +53,7 @@ async function refuseQuestion() {
 /** The record of the newest call of this tool; undefined without one. */
 async function newestRecord() {
   const wanted = new URLSearchParams({ server: place.dataset.server, tool: place.dataset.name, limit: "1" });
-  const response = await fetch(`/activity.json?${wanted}`, { cache: "no-store" });
+  const response = await fetch(hubPath(`/activity.json?${wanted}`), { cache: "no-store" });
   return (await response.json()).records[0];
 }
 
@@ -72,9 +73,9 @@ async function compareResults(last) {
   if (!record) return;
   const same = record.answer_cid && record.answer_cid === place.dataset.answer;
   const verdict = !place.dataset.answer || !record.answer_cid ? "" : same ? " The result is the same as before." : " The result differs from the recorded one.";
-  status.append(verdict, " ", el("a", { href: `/activity/${encodeURIComponent(record.id)}` }, "Open the new record"));
+  status.append(verdict, " ", el("a", { href: hubPath(`/activity/${encodeURIComponent(record.id)}`) }, "Open the new record"));
 }
 
-buttons.append(button("Run again", () => run(replay.endpoint), ""));
-if (place.dataset.changed) buttons.append(button("Run the recorded version", () => run(replay.pinned)));
+buttons.append(button("Run again", () => run(hubPath(replay.endpoint)), ""));
+if (place.dataset.changed) buttons.append(button("Run the recorded version", () => run(hubPath(replay.pinned))));
 place.append(buttons, status, events, answer);

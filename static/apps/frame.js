@@ -1,6 +1,7 @@
 // The frame of an app: a page of the hub on an opaque origin, with the app in an inner frame.
 // Source: SEP-1865 (MCP Apps), 2026-01-26, sandbox proxy.
 
+import { hubPath } from "../paths.js";
 import { el } from "../try/dom.js";
 
 const RESERVED = "ui/notifications/sandbox-";
@@ -21,7 +22,7 @@ export class Frame {
     this.permissions = Object.fromEntries(Object.keys(FEATURES).filter((name) => isObject(ui.permissions?.[name])).map((name) => [name, {}]));
     const query = new URLSearchParams({ csp: JSON.stringify(isObject(ui.csp) ? ui.csp : {}) });
     this.element = el("iframe", {
-      title, src: `/render/app?${query}`, sandbox: "allow-scripts allow-forms", height: String(FIRST_HEIGHT),
+      title, src: hubPath(`/render/app?${query}`), sandbox: "allow-scripts allow-forms", height: String(FIRST_HEIGHT),
       allow: Object.keys(this.permissions).map((name) => FEATURES[name]).join("; "),
     });
     this.listener = (event) => this.#receive(event);

@@ -1,6 +1,7 @@
 // The log at the bottom of a page with forms: what the calls of this page said (progress, log messages, standard output
 // and standard error), and, while it is open, the calls of other clients of the same server. Text stays text.
 
+import { hubPath } from "../paths.js";
 import { button, el } from "./dom.js";
 
 const MAX_LINES = 500;
@@ -12,7 +13,7 @@ let dock = null;
 
 class Dock {
   constructor(server) {
-    this.events = server === null ? null : `/activity/events?${new URLSearchParams({ server })}`;
+    this.events = server === null ? null : hubPath(`/activity/events?${new URLSearchParams({ server })}`);
     this.many = el("span", { class: "tag" }, "0");
     this.last = el("span", { class: "last" }, "The log of the calls appears here.");
     this.list = el("ol", { class: "stream", "aria-label": "Log of the calls", tabindex: "0" });

@@ -1,6 +1,7 @@
 // Show the results of calls by content type. Text from servers stays text. The hub cleans Markdown and returns nodes.
 // Images and audio are `data:` URLs. Links lead to http, https and mailto only.
 
+import { hubPath } from "../paths.js";
 import { button, el } from "./dom.js";
 import { parseJson } from "./numbers.js";
 import { tree } from "./tree.js";
@@ -74,7 +75,7 @@ function text(source, mimeType, label) {
 
 function markdown(source) {
   const place = el("div", { class: "markdown" }, el("p", { class: "soft" }, "…"));
-  fetch("/render/markdown", { method: "POST", body: source, headers: { "Content-Type": "text/markdown" } })
+  fetch(hubPath("/render/markdown"), { method: "POST", body: source, headers: { "Content-Type": "text/markdown" } })
     .then((response) => (response.ok ? response.json() : Promise.reject(new Error(`HTTP ${response.status}`))))
     .then(({ nodes }) => place.replaceChildren(...nodes.map(buildNode)),
       (problem) => place.replaceChildren(el("p", { class: "problem" }, `The hub could not render this: ${problem.message}`)));

@@ -44,7 +44,7 @@ class AccessTokenScheme:
         if found is None:
             raise _refused(credentials, "the access token is unknown, expired or ended: refresh it or sign in again")
         family, access = found
-        if family.resource not in list_audiences(credentials.resource, credentials.url):
+        if family.resource not in list_audiences(credentials.resource, credentials.url, credentials.prefix):
             raise _refused(credentials, "the access token is for another resource: sign in for this one")
         return Principal(
             family.person,

@@ -21,7 +21,7 @@ class BadResource(ValueError):
 def parse_resource(resource: str | None, issuer: str) -> str:
     """Return the resource of a request without a slash at its end; the whole hub, `issuer`, if the request has none.
 
-    `issuer` is scheme, host and port of the hub as the browser sees it. Raises BadResource.
+    `issuer` is the URL of the hub as the browser sees it. Raises BadResource.
     """
     if not resource:
         return issuer
@@ -30,13 +30,14 @@ def parse_resource(resource: str | None, issuer: str) -> str:
         raise problem
     try:
         parts = urlsplit(normalize_audience(resource))
-        origin = get_origin(resource)
+        found = get_origin(resource) + parts.path
     except ValueError as wrong:
         raise problem from wrong
     has_more = "@" in parts.netloc or "?" in resource or "#" in resource
-    if origin != issuer or has_more or not (parts.path == "" or _PATH.fullmatch(parts.path)):
+    path = found.removeprefix(issuer)
+    if not found.startswith(issuer) or has_more or not (path == "" or _PATH.fullmatch(path)):
         raise problem
-    return issuer + parts.path
+    return found
 
 
 def server_of(resource: str, issuer: str) -> str:

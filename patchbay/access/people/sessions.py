@@ -26,11 +26,12 @@ MAX_BROWSER_CHARACTERS = 200
 
 
 class PersonSessions:
-    """The sessions of one hub; `port` is in the name of the cookie."""
+    """The sessions of one hub; `port` and `prefix`, its path, decide the name of the cookie."""
 
-    def __init__(self, people: People, port: int) -> None:
+    def __init__(self, people: People, port: int, prefix: str = "") -> None:
         self._people = people
         self._port = port
+        self._prefix = prefix
 
     def begin(self, name: str, browser: str) -> str:
         """Begin a session and return the value of its cookie. Raises UnknownPerson."""
@@ -52,7 +53,7 @@ class PersonSessions:
 
     def find(self, cookies: Mapping[str, str]) -> tuple[Person, Session] | None:
         """Return the person and the session of a request by its cookies; None without a valid one."""
-        value = find_session_cookie(cookies, self._port)
+        value = find_session_cookie(cookies, self._port, self._prefix)
         name, _, secret = value.rpartition(".")
         if not name or len(value) > MAX_COOKIE_CHARACTERS or (person := self._people.find(name)) is None:
             return None

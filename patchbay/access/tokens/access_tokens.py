@@ -88,7 +88,7 @@ class AccessTokens:
         try:
             verified = self._verify(token)
             is_dpop = is_dpop or bool(verified.proof_key)
-            check_audience(verified, self.issuer, credentials.resource, credentials.url)
+            check_audience(verified, self.issuer, credentials.resource, credentials.url, credentials.prefix)
             self._check_proof(verified, token, credentials)
         except WrongToken as problem:
             challenge = make_challenge(

@@ -28,23 +28,31 @@ def get_origin(url: str) -> str:
     return f"{parts.scheme}://{host}:{parts.port}" if has_port else f"{parts.scheme}://{host}"
 
 
-def list_audiences(resource: str, url: str) -> frozenset[str]:
+def list_audiences(resource: str, url: str, prefix: str = "") -> frozenset[str]:
     """Return the audiences that are accepted for a request: with the URL `resource` of an MCP endpoint, or else `url`.
 
-    The audiences are without a slash at the end; compare them with `normalize_audience`.
+    `prefix` is the path of the hub: what its host serves beside it is another resource. The audiences are without a
+    slash at the end; compare them with `normalize_audience`.
     """
-    return _audiences_of_endpoint(resource) if resource else _audiences_of_hub(get_origin(url))
+    if not resource:
+        return _audiences_of_hub(get_origin(url) + prefix)
+    if prefix:
+        return _audiences_of_hub(get_origin(resource) + prefix) | {_write_resource(resource)}
+    return _audiences_of_endpoint(resource)
 
 
 @cached_by_text(1024)
-def _audiences_of_hub(origin: str) -> frozenset[str]:
-    return frozenset((origin, origin + MCP_PATH))
+def _audiences_of_hub(base: str) -> frozenset[str]:
+    return frozenset((base, base + MCP_PATH))
 
 
 @cached_by_text(1024)
 def _audiences_of_endpoint(resource: str) -> frozenset[str]:
-    origin = get_origin(resource)
-    return frozenset((origin, origin + MCP_PATH, origin + urlsplit(resource).path.rstrip("/")))
+    return _audiences_of_hub(get_origin(resource)) | {_write_resource(resource)}
+
+
+def _write_resource(resource: str) -> str:
+    return get_origin(resource) + urlsplit(resource).path.rstrip("/")
 
 
 def normalize_audience(audience: str) -> str:

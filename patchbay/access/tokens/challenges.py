@@ -23,11 +23,12 @@ def make_challenge(
 
     `error` is an error code of RFC 6750, empty for a request without a token. `uses_proof` asks for DPoP.
     """
+    url, is_resource = credentials.resource or credentials.url, bool(credentials.resource)
     values = {
         "error": error,
         "error_description": reason,
         "scope": " ".join(scopes),
-        "resource_metadata": get_metadata_url(credentials.resource or credentials.url, bool(credentials.resource)),
+        "resource_metadata": get_metadata_url(url, is_resource, credentials.prefix),
         "algs": " ".join(ALGORITHMS) if uses_proof else "",
     }
     scheme = "DPoP" if uses_proof else "Bearer"

@@ -76,9 +76,9 @@ def check_claims(claims: Claims, issuer: Issuer, now: float, signing_key: str = 
     return VerifiedToken(principal, scopes, audiences, expires, _find_proof_key(claims), signing_key)
 
 
-def check_audience(token: VerifiedToken, issuer: Issuer, resource: str, url: str) -> None:
-    """Check that a token is for this resource of the hub. Raises WrongToken."""
-    if token.audiences.isdisjoint(list_audiences(resource, url)) and token.audiences.isdisjoint(
+def check_audience(token: VerifiedToken, issuer: Issuer, resource: str, url: str, prefix: str = "") -> None:
+    """Check that a token is for this resource of the hub, whose path is `prefix`. Raises WrongToken."""
+    if token.audiences.isdisjoint(list_audiences(resource, url, prefix)) and token.audiences.isdisjoint(
         normalize_audience(one) for one in issuer.audiences
     ):
         raise WrongToken("the audience of the token is not this resource")

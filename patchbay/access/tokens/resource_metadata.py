@@ -30,18 +30,21 @@ def find_resource_path(path: str) -> str | None:
     return "" if rest == "/" else rest if _RESOURCE_PATH.fullmatch(rest) else None
 
 
-def get_metadata_url(url: str, is_resource: bool) -> str:
-    """Return the address of the metadata of a resource. For another URL of the hub: of the hub as a whole."""
-    path = urlsplit(url).path if is_resource else ""
+def get_metadata_url(url: str, is_resource: bool, prefix: str = "") -> str:
+    """Return the address of the metadata of a resource. For another URL of the hub: of the hub as a whole.
+
+    `prefix` is that of the hub; the well-known name comes before the path (RFC 9728, section 3.1).
+    """
+    path = urlsplit(url).path if is_resource else prefix
     return get_origin(url) + WELL_KNOWN + path
 
 
 def make_resource_metadata(
-    origin: str, path: str, issuers: Sequence[str], scopes: Sequence[str] = (), name: str = "Patchbay"
+    base: str, path: str, issuers: Sequence[str], scopes: Sequence[str] = (), name: str = "Patchbay"
 ) -> dict[str, Any]:
-    """Return the metadata of the resource at `path` (decoded) of the hub at `origin`, the URL that the client used."""
+    """Return the metadata of the resource at `path` (decoded) of the hub at `base`, the URL that the client used."""
     document: dict[str, Any] = {
-        "resource": origin + quote(path, safe="/@:!$&'()*+,;=~"),
+        "resource": base + quote(path, safe="/@:!$&'()*+,;=~"),
         "authorization_servers": list(issuers),
         "bearer_methods_supported": ["header"],
         "dpop_signing_alg_values_supported": list(ALGORITHMS),

@@ -92,9 +92,9 @@ class TokenStore:
         """The bus with a message on UPSTREAM_SIGN_INS_CHANGED for each new sign-in."""
         return self._store.bus
 
-    def page_url(self, path: str, origin: str) -> str:
-        """Return the URL of a page of the hub; `origin` is how the caller reached the hub, "" if unknown."""
-        return (origin or self._base_url) + path
+    def page_url(self, path: str, base_url: str) -> str:
+        """Return the URL of a page of the hub; `base_url` is how the caller reached the hub, "" if unknown."""
+        return (base_url or self._base_url) + path
 
     def find(self, principal: str, upstream: Upstream) -> CallerTokens | None:
         """Return the tokens of a principal at an upstream, None without. Raises ToolFailed in a hub for strangers."""

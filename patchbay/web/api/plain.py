@@ -31,7 +31,7 @@ from patchbay.protocol.run_tool import ToolRun, find_tool, run_tool
 from patchbay.views.fold import format_value
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
-from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.resource_metadata import find_base_url
 from patchbay.wire.security import SANDBOX_CSP, check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
@@ -60,7 +60,7 @@ class _Views:
             try:
                 # The response holds the whole result, without links to stored content.
                 terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "meta": meta}
-                terms["find_origin"] = partial(find_client_origin, request.environ)
+                terms["find_base_url"] = partial(find_base_url, request.environ)
                 run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, **terms)
             except WrongArguments as problem:
                 raise InvalidParams(problem.message, problem.data) from problem

@@ -17,7 +17,7 @@ from patchbay.documents import front_matter
 from patchbay.documents.errors import BadPath, DocumentExists, Overwritten
 from patchbay.errors import PatchbayError, Refused, ToolFailed
 from patchbay.web.documents.libraries import ShownLibrary, find_library
-from patchbay.web.documents.reader import link_to
+from patchbay.web.documents.reader import make_linker
 from patchbay.web.documents.rendering import page_of, render_document
 from patchbay.web.operator.changes import explain_refusal, read_draft_form
 from patchbay.web.operator.login import redirect_to
@@ -103,7 +103,7 @@ class _Views:
             "servers",
             data,
             draft=draft,
-            html=_preview(parts.body, lambda target, anchor: link_to(shown.server, draft.path, known, target, anchor)),
+            html=_preview(parts.body, make_linker(request.script_root, shown.server, draft.path, known)),
             refusal=explain_refusal(self._site) if problem is None else None,
             csrf=self._site.operators.csrf(),
         )

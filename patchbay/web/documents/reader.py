@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ from patchbay.documents.index import DocumentRow
 from patchbay.documents.search import MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import answered
 from patchbay.errors import InvalidParams
+from patchbay.hosts.path_prefix import add_prefix
 from patchbay.web.documents.libraries import ShownLibrary, find_library
 from patchbay.web.documents.rendering import page_of, render_document, resolve_path
 from patchbay.web.operator.changes import explain_refusal
@@ -70,7 +71,7 @@ class _Views:
         rows = shown.rows()
         known = {row.key for row in rows}
         folder = list_folder(shown, rows, path.rpartition("/")[0])
-        html = render_document(body, lambda target, anchor: link_to(shown.server, path, known, target, anchor))
+        html = render_document(body, make_linker(request.script_root, shown.server, path, known))
         return self._page(shown, "document.html", data, html=html, here_folder=folder)
 
     def compare(self, name: str) -> Response:
@@ -143,10 +144,17 @@ def list_versions(library: Library, path: str) -> list[Version]:
         return []
 
 
-def link_to(server: str, document: str, known: set[str], target: str, anchor: str) -> str | None:
-    """Return the page of a link's target; a target that is not a document has none."""
-    path = resolve_path(document, target)
-    return page_of(server, path, anchor) if path in known else None
+def make_linker(prefix: str, server: str, document: str, known: set[str]) -> Callable[[str, str], str | None]:
+    """Return a function that gives the page of a link's target in a document, with the path prefix of the hub.
+
+    A target that is not a document has no page.
+    """
+
+    def link_to(target: str, anchor: str) -> str | None:
+        path = resolve_path(document, target)
+        return add_prefix(prefix, page_of(server, path, anchor)) if path in known else None
+
+    return link_to
 
 
 def documents_blueprint(site: Site) -> Blueprint:

@@ -1,7 +1,10 @@
-"""Whether the settings of a hub contradict each other: a personal hub must not be reachable from other machines."""
+"""Whether the settings of a hub contradict each other: a personal hub must not be reachable from other machines, and a
+path prefix is not a path of the hub itself.
+"""
 
 from __future__ import annotations
 
+from patchbay.catalogue.rows import RESERVED
 from patchbay.errors import ConfigError
 from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.settings import PERSONAL, Settings
@@ -19,3 +22,12 @@ def check_exposure(settings: Settings) -> None:
         f"{found!r} lets other machines reach this hub, and --access personal serves this machine only: leave --access"
         " out for a shared hub, whose callers sign in, or use only names of this machine (127.0.0.1, localhost)",
     )
+
+
+def check_prefix_is_free(prefix: str) -> None:
+    """Raise ConfigError for a path prefix that begins with a path of the hub: `/mcp/echo` could mean two addresses."""
+    first = prefix.removeprefix("/").partition("/")[0]
+    if first.lower() in RESERVED | {"mcp"}:
+        raise ConfigError(
+            "--path-prefix", "", f"{prefix!r} is refused, because /{first} is a path of the hub: take /hub"
+        )

@@ -29,7 +29,7 @@ from patchbay.access.credentials.names import name_operator, note_end
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
 from patchbay.access.principals import LOCAL, LOCAL_ID, LOCAL_OPERATOR, OPERATOR, PRINCIPAL, Principal
-from patchbay.access.session_cookies import operator_cookie_name
+from patchbay.access.session_cookies import cookie_path, operator_cookie_name
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
@@ -300,7 +300,7 @@ class Operators:
             self._cookie(over_tls),
             session,
             max_age=SESSION_SECONDS,
-            path="/",
+            path=cookie_path(self._settings.path_prefix),
             secure=over_tls,
             httponly=True,
             samesite="Strict",
@@ -312,10 +312,16 @@ class Operators:
         if nonce:
             self._journal.append(OPERATOR_SESSIONS + nonce, b"ended", SESSION_SECONDS)
             note_end(self._journal, "a session of the operator")
-        response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
+        response.delete_cookie(
+            self._cookie(over_tls),
+            path=cookie_path(self._settings.path_prefix),
+            secure=over_tls,
+            httponly=True,
+            samesite="Strict",
+        )
 
     def _cookie(self, over_tls: bool) -> str:
-        return operator_cookie_name(self._settings.port, over_tls)
+        return operator_cookie_name(self._settings.port, over_tls, self._settings.path_prefix)
 
     def _session(self, sent: Request) -> tuple[str, str]:
         """The nonce and the generation of the session cookie of a request; see `_read_session`."""

@@ -22,7 +22,7 @@ from patchbay.errors import InvalidParams, Refused
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
-from patchbay.web.people.browsers import Browsers, public_base_url
+from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in
 from patchbay.web.site import Site
 from patchbay.web.upstreams.pages import describe_account as describe_upstream
@@ -109,7 +109,7 @@ class _Views:
             fields.get("ticket", ""),
             fields.get("answer", ""),
             fields.get("label", ""),
-            public_base_url(),
+            public_origin(),
             passkey_host(request.host),
         )
         self._accounts.passkeys.add(person.name, passkey)

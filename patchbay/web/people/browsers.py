@@ -15,11 +15,11 @@ from itsdangerous import BadData
 from patchbay.access.accounts import Accounts
 from patchbay.access.people.people import Person, Session
 from patchbay.access.people.sessions import SESSION_SECONDS
-from patchbay.access.session_cookies import session_cookie_name
+from patchbay.access.session_cookies import cookie_name, cookie_path, session_cookie_name
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import Refused
 from patchbay.settings import Settings
-from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.resource_metadata import find_base_url, find_client_origin
 from patchbay.wire.security import check_same_origin
 
 FORM_SECONDS = 12 * 3600
@@ -47,6 +47,7 @@ class Browsers:
     def __init__(self, accounts: Accounts, settings: Settings) -> None:
         self._accounts = accounts
         self._port = settings.port
+        self._prefix = settings.path_prefix
         self._forms = timed_serializer(accounts.key, "person-form", accounts.people.now, SHA256)
         self._known = timed_serializer(accounts.key, "known-browser", accounts.people.now, SHA256)
 
@@ -93,7 +94,7 @@ class Browsers:
         self._end()
         value = self._accounts.sessions.begin(name, request.headers.get("User-Agent", ""))
         over_tls = is_over_tls()
-        self._set(response, session_cookie_name(self._port, over_tls), value, SESSION_SECONDS, "Lax")
+        self._set(response, session_cookie_name(self._port, over_tls, self._prefix), value, SESSION_SECONDS, "Lax")
         known = self._known.dumps([name, secrets.token_hex(8)])
         self._set(response, self._known_cookie(), str(known), KNOWN_BROWSER_SECONDS, "Strict")
 
@@ -102,7 +103,11 @@ class Browsers:
         self._end()
         over_tls = is_over_tls()
         response.delete_cookie(
-            session_cookie_name(self._port, over_tls), path="/", secure=over_tls, httponly=True, samesite="Lax"
+            session_cookie_name(self._port, over_tls, self._prefix),
+            path=cookie_path(self._prefix),
+            secure=over_tls,
+            httponly=True,
+            samesite="Lax",
         )
 
     def known_browser(self, name: str) -> str:
@@ -121,19 +126,30 @@ class Browsers:
             self._accounts.sessions.end(found[0].name, found[1].id)
 
     def _known_cookie(self) -> str:
-        return "__Host-patchbay-known" if is_over_tls() else f"patchbay-known-{self._port}"
+        return cookie_name("patchbay-known", self._port, is_over_tls(), self._prefix)
 
     def _set(self, response: Response, name: str, value: str, seconds: int, samesite: str) -> None:
         response.set_cookie(
-            name, value, max_age=seconds, path="/", secure=is_over_tls(), httponly=True, samesite=samesite
+            name,
+            value,
+            max_age=seconds,
+            path=cookie_path(self._prefix),
+            secure=is_over_tls(),
+            httponly=True,
+            samesite=samesite,
         )
 
 
 def is_over_tls() -> bool:
     """Whether the browser uses TLS, to the hub or to its proxy. A forged header does no harm."""
-    return public_base_url().startswith("https://")
+    return public_origin().startswith("https://")
+
+
+def public_origin() -> str:
+    """Scheme, host and port of the hub as the browser sees it: the origin of its pages. `Host` was checked before."""
+    return find_client_origin(request.environ)
 
 
 def public_base_url() -> str:
-    """Scheme, host and port of the hub as the browser sees it. `Host` was checked before."""
-    return find_client_origin(request.environ)
+    """The URL of the hub as the browser sees it: its origin, and the path prefix of the hub."""
+    return find_base_url(request.environ)

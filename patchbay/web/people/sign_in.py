@@ -21,7 +21,7 @@ from patchbay.settings import Settings
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.people.browsers import Browsers, public_base_url
+from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import drop_body
 from patchbay.wire.security import check_same_origin
@@ -67,7 +67,7 @@ class _Views:
         host = passkey_host(request.host)
         try:
             person = self._accounts.passkeys.sign_in(
-                fields.get("ticket", ""), fields.get("answer", ""), public_base_url(), host
+                fields.get("ticket", ""), fields.get("answer", ""), public_origin(), host
             )
         except WrongPasskey as problem:
             return self._refused(problem, fields)

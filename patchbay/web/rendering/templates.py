@@ -28,6 +28,7 @@ from patchbay.store import Store
 from patchbay.topics import PAGE_TEMPLATES
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.web.rendering.icons import choose_tint, first_letter
+from patchbay.web.rendering.template_links import make_link_extension
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
 """The shipped content-addressed templates; the hub uses them when the store has no template of a name."""
@@ -40,25 +41,26 @@ FRAME = ("base.html", "macros.html")
 
 
 class Pages:
-    """Renders pages of one hub."""
+    """Renders pages of one hub; `prefix` is its path prefix, which each link gets."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, prefix: str = "") -> None:
         self._store = store
+        self._prefix = prefix
 
     def page(self, name: str, /, **values: Any) -> str:
         """Render one of the app's own pages, such as `servers.html`."""
-        return _page_environment().get_template(name).render(values)
+        return _page_environment(self._prefix).get_template(name).render(values)
 
     def prepare(self) -> None:
         """Compile all templates, so that the first page is fast."""
-        for name in _page_environment().list_templates():
-            _page_environment().get_template(name)
+        for name in _page_environment(self._prefix).list_templates():
+            _page_environment(self._prefix).get_template(name)
         for path in sorted(SHIPPED.rglob("*.html")):
             name = path.relative_to(SHIPPED).as_posix()
             with suppress(PatchbayError, TemplateError, UnicodeDecodeError):  # the page itself reports the error
                 self._content(name, self._store.names.get(f"{PAGE_TEMPLATES}{name}"))
         for name in FRAME:
-            _sandbox_environment().get_template(name)
+            _sandbox_environment(self._prefix).get_template(name)
 
     def content_page(self, name: str, /, **values: Any) -> str:
         """Render a content-addressed page, such as `mcp/meta.html`, from the store or from the shipped template.
@@ -75,27 +77,28 @@ class Pages:
             raise ConfigError(where, "", str(problem)) from problem
 
     def _content(self, name: str, cid: str | None) -> Template:
-        return _compile_template(self._store.blobs.get(cid) if cid else (SHIPPED / name).read_bytes())
+        text = self._store.blobs.get(cid) if cid else (SHIPPED / name).read_bytes()
+        return _compile_template(text, self._prefix)
 
 
 @lru_cache(maxsize=32)
-def _compile_template(text: bytes) -> Template:
-    return _sandbox_environment().from_string(text.decode("utf-8"))
+def _compile_template(text: bytes, prefix: str) -> Template:
+    return _sandbox_environment(prefix).from_string(text.decode("utf-8"))
 
 
 @cache
-def _page_environment() -> Environment:
+def _page_environment(prefix: str) -> Environment:
     """The environment of the app's own pages. It has no sandbox, which makes it twice as fast."""
-    return _add_filters(Environment(**_environment_options()))
+    return _add_filters(Environment(**_environment_options(prefix)))
 
 
 @cache
-def _sandbox_environment() -> Environment:
+def _sandbox_environment(prefix: str) -> Environment:
     """The environment of content-addressed pages: a sandbox that gives access to the values of the page only."""
-    return _add_filters(ImmutableSandboxedEnvironment(**_environment_options()))
+    return _add_filters(ImmutableSandboxedEnvironment(**_environment_options(prefix)))
 
 
-def _environment_options() -> dict[str, Any]:
+def _environment_options(prefix: str) -> dict[str, Any]:
     return {
         "loader": FileSystemLoader(TEMPLATES),
         "autoescape": True,
@@ -103,6 +106,7 @@ def _environment_options() -> dict[str, Any]:
         "trim_blocks": True,
         "lstrip_blocks": True,
         "auto_reload": False,
+        "extensions": [make_link_extension(prefix)] if prefix else [],
     }
 
 

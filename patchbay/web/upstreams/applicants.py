@@ -15,6 +15,7 @@ from flask import Response, request
 
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID
+from patchbay.access.session_cookies import cookie_name, cookie_path
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.access.upstreams.sign_ins import SIGN_IN_SECONDS, Applicant, make_browser_secret
 from patchbay.errors import InvalidParams
@@ -82,7 +83,7 @@ class Applicants:
             self._cookie(),
             value,
             max_age=int(SIGN_IN_SECONDS),
-            path="/",
+            path=cookie_path(self._site.settings.path_prefix),
             secure=is_over_tls(),
             httponly=True,
             samesite="Lax",
@@ -91,7 +92,13 @@ class Applicants:
 
     def forget_browser(self, response: Response) -> None:
         """Delete the cookie of a sign-in."""
-        response.delete_cookie(self._cookie(), path="/", secure=is_over_tls(), httponly=True, samesite="Lax")
+        response.delete_cookie(
+            self._cookie(),
+            path=cookie_path(self._site.settings.path_prefix),
+            secure=is_over_tls(),
+            httponly=True,
+            samesite="Lax",
+        )
 
     def _person(self) -> str:
         found = self._browsers.find() if has_sign_in(self._site.settings) else None
@@ -102,4 +109,5 @@ class Applicants:
         return self._site.sender.id if self._site.operators.lenient_proof().is_operator else ""
 
     def _cookie(self) -> str:
-        return "__Host-patchbay-upstream" if is_over_tls() else f"patchbay-upstream-{self._site.settings.port}"
+        settings = self._site.settings
+        return cookie_name("patchbay-upstream", settings.port, is_over_tls(), settings.path_prefix)

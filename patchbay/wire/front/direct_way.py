@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from patchbay.access.authentication import Credentials
 from patchbay.access.principals import Principal
 from patchbay.access.tokens.audiences import get_origin
 from patchbay.errors import PatchbayError
 from patchbay.events import Wait
+from patchbay.hosts.path_prefix import strip_prefix
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.text_cache import cached_by_text
@@ -61,13 +63,19 @@ class DirectWay:
         self._refusals = refusals
         self._limits = limits
         self._at_work = at_work
+        self._prefix = prefix = mcp.settings.path_prefix
+        self._find_endpoint: Callable[[str], str | None] = plain_endpoint
+        self._find_base_url: Callable[[str], str] = get_origin
+        if prefix:
+            self._find_endpoint = cached_by_text(1024)(partial(_endpoint_below, prefix))
+            self._find_base_url = partial(_find_base_url, prefix)
 
     def reply(self, scope: Scope, headers: Headers, body: bytes) -> Reply | None:
         """Return the answer to a request with this body; None if the WSGI application has to answer it.
 
         Waits a short time for a thread, as all requests do.
         """
-        endpoint = plain_endpoint(scope.path) if scope.method == "POST" and scope.authority is None else None
+        endpoint = self._find_endpoint(scope.path) if scope.method == "POST" and scope.authority is None else None
         if endpoint is None:
             return None
         sender_address = address(scope.client)[0]
@@ -141,18 +149,18 @@ class DirectWay:
         json, stream = accepted_forms(head.get("accept", ""))
         if not (json or stream) or media_type(head.get("content-type", "")) != JSON or not self._is_own(host):
             return None
-        find_origin = partial(get_origin, f"{scope.scheme}://{host}")
-        sender = self._find_sender(scope, sender_address, head, find_origin)
+        find_base_url = partial(self._find_base_url, f"{scope.scheme}://{host}")
+        sender = self._find_sender(scope, sender_address, head, find_base_url)
         if sender is None:
             return None
         authorization = head.get("authorization")
         if authorization is None:
-            return TransportInfo(*(endpoint, mcp, sender, stream), strict=not endpoint, find_origin=find_origin)
+            return TransportInfo(*(endpoint, mcp, sender, stream), strict=not endpoint, find_base_url=find_base_url)
         is_operator = partial(self._mcp.is_plain_operator, sender, sender_address, authorization)
         return TransportInfo(
             *(endpoint, mcp, sender, stream),
             strict=not endpoint,
-            find_origin=find_origin,
+            find_base_url=find_base_url,
             shows_raised=is_operator,
         )
 
@@ -165,17 +173,27 @@ class DirectWay:
         return "," not in host
 
     def _find_sender(
-        self, scope: Scope, sender_address: str, head: dict[str, str], find_origin: Callable[[], str]
+        self, scope: Scope, sender_address: str, head: dict[str, str], find_base_url: Callable[[], str]
     ) -> Principal | None:
         """Return the principal of a request whose proof needs no environ; None if the middleware has to find it."""
+
+        def make_credentials() -> Credentials:
+            path = strip_prefix(self._prefix, scope.path) if self._prefix else scope.path
+            return plain_credentials(find_base_url(), path, head, sender_address, self._prefix)
+
         try:
-            return self._authentication.find_plain_sender(
-                sender_address,
-                head.get("authorization"),
-                lambda: plain_credentials(find_origin(), scope.path, head, sender_address),
-            )
+            return self._authentication.find_plain_sender(sender_address, head.get("authorization"), make_credentials)
         except PatchbayError:
             return None
+
+
+def _find_base_url(prefix: str, url: str) -> str:
+    return get_origin(url) + prefix
+
+
+def _endpoint_below(prefix: str, path: str) -> str | None:
+    """Return what `plain_endpoint` finds, of a path with the prefix of the hub or without it."""
+    return plain_endpoint(strip_prefix(prefix, path))
 
 
 @cached_by_text(1024)

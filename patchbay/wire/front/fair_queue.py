@@ -49,19 +49,22 @@ TICK_SECONDS = 0.004
 """Seconds between two looks at the queues, while a request waits in one."""
 
 
-def find_sender(scope: Scope, headers: Headers, port: int, proxies: TrustedProxies = NO_PROXIES) -> str:
+def find_sender(
+    scope: Scope, headers: Headers, port: int, proxies: TrustedProxies = NO_PROXIES, prefix: str = ""
+) -> str:
     """Return the sender of a request before it is read: its token, its session, or its address.
 
-    Only the proof counts: a sender that varies the rest of these headers remains one sender. `port` is
-    that of the hub, which is in the names of its cookies; `proxies` name the address of their client. All lines of a
-    header count, as in the environ; of a request with several Authorization lines, which is refused, no token counts.
+    Only the proof counts: a sender that varies the rest of these headers remains one sender. `port` and
+    `prefix` are those of the hub, which decide the names of its cookies; `proxies` name the address of their client.
+    All lines of a header count, as in the environ; of a request with several Authorization lines, which is refused, no
+    token counts.
     """
     authorization = headers.get_all("authorization")
     if len(authorization) == 1 and (token := token_in(authorization[0])):
         return token
     cookies = parse_cookie(";".join(headers.get_all("cookie")))
-    operator = (cookies.get(operator_cookie_name(port, over_tls), "") for over_tls in (True, False))
-    session = find_session_cookie(cookies, port) or next(filter(None, operator), "")
+    operator = (cookies.get(operator_cookie_name(port, over_tls, prefix), "") for over_tls in (True, False))
+    session = find_session_cookie(cookies, port, prefix) or next(filter(None, operator), "")
     return session or proxies.find_client(address(scope.client)[0], ",".join(headers.get_all("x-forwarded-for")))
 
 

@@ -58,6 +58,7 @@ class Front:
         self._direct = direct
         self._port = settings.port
         self._proxies = TrustedProxies(settings.trusted_proxies)
+        self._prefix = settings.path_prefix
         self._threads = threads
         self._loop = EventLoop()
         # In other modes all senders are one principal.
@@ -112,7 +113,7 @@ class Front:
         if self._fair is None:
             self._threads.run(work)
         else:
-            self._fair.run(find_sender(scope, headers, self._port, self._proxies), work)
+            self._fair.run(find_sender(scope, headers, self._port, self._proxies, self._prefix), work)
 
     def _answer_collected(
         self, scope: Scope, headers: Headers, protocol: HttpProtocol, data: bytes, begun: float

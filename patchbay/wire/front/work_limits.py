@@ -74,13 +74,20 @@ class WorkPlace:
 class WorkLimits:
     """WSGI middleware that passes requests to `app`, at most `threads` at once, and none while `is_short()`.
 
+    Health checks always pass, with the path `prefix` of the hub and without it.
+
     A streamed answer counts until its end, except while it waits on the event loop.
     """
 
     def __init__(
-        self, app: Callable[[Any, Any], Iterable[bytes]], threads: int, is_short: Callable[[], bool] = lambda: False
+        self,
+        app: Callable[[Any, Any], Iterable[bytes]],
+        threads: int,
+        is_short: Callable[[], bool] = lambda: False,
+        prefix: str = "",
     ) -> None:
         self._app = app
+        self._health = HEALTH | {prefix + path for path in HEALTH}
         self._is_short = is_short
         self._threads = threads
         self._crowded = threads - min(MAX_FREE, threads // 4)
@@ -90,7 +97,7 @@ class WorkLimits:
         self._changed = threading.Condition()
 
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
-        if environ["PATH_INFO"] in HEALTH:
+        if environ["PATH_INFO"] in self._health:
             return self._app(environ, start_response)
         place = self.enter(environ.get("REMOTE_ADDR", ""))
         if isinstance(place, Reply):

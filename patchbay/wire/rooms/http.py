@@ -26,6 +26,7 @@ import orjson
 
 from patchbay.access.principals import Principal
 from patchbay.errors import InvalidRequest, PatchbayError, Refused
+from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import failure
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.listener_slots import ListenerSlots
@@ -140,7 +141,7 @@ class RoomsOverHttp:
         unknown = sorted(set(options) - {"policy", "flags"})
         if unknown:
             raise InvalidRequest(f"a room has no option {unknown[0]!r:.40}; expected policy, flags")
-        return _created(self._rooms.create(room, principal_of(environ).id, options))
+        return _created(self._rooms.create(room, principal_of(environ).id, options), environ)
 
     def _fork(self, environ: Environ, room: str) -> Reply:
         wanted = self._object(environ)
@@ -149,7 +150,7 @@ class RoomsOverHttp:
             raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
         self._check_may_create(environ, name)
         sender = principal_of(environ)
-        return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name))
+        return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name), environ)
 
     def _remove(self, environ: Environ, name: str) -> Reply:
         room = self._admission.open(name, principal_of(environ))
@@ -306,9 +307,9 @@ def _receipt(receipt: Receipt) -> Json:
     return found | ({"answers": list(receipt.answers)} if receipt.answers else {})
 
 
-def _created(room: Room) -> Reply:
+def _created(room: Room, environ: Environ) -> Reply:
     found = {"room": room.id, "name": room.name, "seq": room.seq, "head": room.head}
-    return Reply(201, orjson.dumps(found), JSON, [("Location", f"/rooms/{room.name}")])
+    return Reply(201, orjson.dumps(found), JSON, [("Location", link_for(environ, f"/rooms/{room.name}"))])
 
 
 def _check_site(environ: Environ) -> None:

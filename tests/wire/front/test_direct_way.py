@@ -215,8 +215,8 @@ def sent_requests(draw: st.DrawFn) -> tuple[SentScope, bytes]:
     return SentScope(found, draw(st.sampled_from(PATHS)), method), body
 
 
-@given(sent=sent_requests())
-def test_both_ways_give_the_same_answer(ways: Ways, sent: tuple[SentScope, bytes]) -> None:
+def check_both_ways(ways: Ways, sent: tuple[SentScope, bytes]) -> None:
+    """Check that the direct way, if it takes a request, gives the answer of the WSGI application."""
     reply = ways.directly(*sent)
     if reply is None:
         return
@@ -224,6 +224,51 @@ def test_both_ways_give_the_same_answer(ways: Ways, sent: tuple[SentScope, bytes
     body = b"".join(reply.send(start))
     status, headers, expected = ways.by_wsgi(*sent)
     assert (start.status, sorted(start.headers), body) == (status, sorted(headers), expected)
+
+
+@given(sent=sent_requests())
+def test_both_ways_give_the_same_answer(ways: Ways, sent: tuple[SentScope, bytes]) -> None:
+    check_both_ways(ways, sent)
+
+
+@pytest.fixture(scope="module")
+def ways_below_a_prefix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
+    hub = Hub(tmp_path_factory.mktemp("prefix"), {"echo.py": ECHO}, path_prefix="/hub")
+    yield Ways(hub)
+    hub.close()
+
+
+@given(sent=sent_requests(), prefix=st.sampled_from(["", "/hub", "/hub/hub", "/hubs", "/hub/", "/HUB"]))
+def test_both_ways_give_the_same_answer_below_a_path_prefix(
+    ways_below_a_prefix: Ways, sent: tuple[SentScope, bytes], prefix: str
+) -> None:
+    scope, body = sent
+    scope.path = prefix + scope.path
+    check_both_ways(ways_below_a_prefix, (scope, body))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_direct"), [("/hub/mcp/echo", True), ("/mcp/echo", True), ("/hubs/mcp/echo", False)]
+)
+def test_the_direct_way_takes_a_path_with_the_prefix_of_the_hub_and_without_it(
+    ways_below_a_prefix: Ways, path: str, is_direct: bool
+) -> None:
+    """A proxy may pass the prefix on or strip it."""
+    reply = ways_below_a_prefix.directly(SentScope(SENT, path), CALL)
+    assert (reply is not None) == is_direct
+    assert reply is None or reply.status == 200
+
+
+@pytest.mark.parametrize("path", ["/hub/healthz", "/healthz"])
+def test_health_checks_need_no_thread_with_the_prefix_and_without_it(tmp_path: Path, path: str) -> None:
+    hub = Hub(tmp_path, path_prefix="/hub")
+    limits = WorkLimits(hub.app.wsgi_app, 1, prefix="/hub")
+    assert isinstance(limits.enter("192.0.2.1"), WorkPlace)
+    start = StartedAnswer()
+    scope = SentScope([("host", "127.0.0.1:8000")], path, "GET")
+    assert b"".join(limits(environ_of(scope, scope.headers, io.BytesIO()), start)) == b"alive\n"
+    assert start.status == 200
+    hub.close()
 
 
 def test_a_shared_hub_takes_valid_tokens_directly_and_leaves_refusals_to_the_middleware(tmp_path: Path) -> None:

@@ -21,13 +21,14 @@ def machine() -> Machine:
 
 
 def load_reached_settings(context: click.Context) -> Settings:
-    """Load the settings of a command with the host and port of the hub that runs on the data folder.
+    """Load the settings of a command with the host, port and path prefix of the hub that runs on the data folder.
 
     The options --host and --port come first; without a running hub the settings count. Raises ConfigError.
     """
     settings = load_hub_settings(context)
     parts = urlsplit(find_hub_address(context, settings).local)
-    return replace(settings, host=parts.hostname or settings.host, port=parts.port or settings.port)
+    host, port = parts.hostname or settings.host, parts.port or settings.port
+    return replace(settings, host=host, port=port, path_prefix=parts.path)
 
 
 def complete_client(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
