@@ -28,14 +28,15 @@ def invite(folder: Path, name: str) -> str:
 class PersonAtBrowser:
     """A person who has an account of a hub. `pages` are the pages that clients asked to open.
 
-    `base` is the address at which the browser sees the hub, `browser` how it names itself.
+    `base` is the URL at which the browser sees the hub, `browser` how it names itself.
     """
 
     def __init__(self, hub: Hub, name: str, base: str = "", browser: str = "tests") -> None:
         self.base = base or f"http://127.0.0.1:{hub.port}"
         self.name = name
         self.pages: list[str] = []
-        self._browser = httpx2.Client(timeout=BOUND, headers={**HTML, "Origin": self.base, "User-Agent": browser})
+        origin = "/".join(self.base.split("/", 3)[:3])
+        self._browser = httpx2.Client(timeout=BOUND, headers={**HTML, "Origin": origin, "User-Agent": browser})
         key = invite(hub.folder / "data", name).partition("=")[2]
         form = {"key": key, "password": PASSWORD, "again": PASSWORD}
         assert self._browser.post(f"{self.base}/invitation", data=form).status_code == 303

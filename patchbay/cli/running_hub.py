@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import click
 import orjson
@@ -41,7 +41,9 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RunningHub:
-    """A hub on this machine: its address without a path, the `Host` that it accepts, its process, its data folder.
+    """A hub on this machine: its URL, the `Host` that it accepts, its process, its data folder.
+
+    The path of `url` is the path prefix of the hub; the hub answers on this machine without the prefix too.
 
     `folder` is its servers folder, None when the hub has not noted one. `mode` is its mode of access, "" when the hub
     of an older version has not noted it. `public` is its address for people elsewhere.
@@ -54,6 +56,10 @@ class RunningHub:
     folder: Path | None = None
     mode: str = ""
     public: str = ""
+
+    def address_of(self, link: str) -> str:
+        """Return the URL of a link in an answer of the hub, which has the path prefix."""
+        return str(urljoin(self.url, link))
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path, as the operator sees it; None for 404. Raises Unreachable."""
@@ -207,7 +213,7 @@ def find_running_hub(settings: Settings) -> RunningHub | None:
 
 @dataclass(frozen=True, slots=True)
 class HubAddress:
-    """Where a hub is reached, without a path: on this machine, and by people elsewhere."""
+    """Where a hub is reached: on this machine, and by people elsewhere. The path is the path prefix of the hub."""
 
     local: str
     public: str

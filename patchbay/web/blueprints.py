@@ -20,6 +20,7 @@ from patchbay.web.access.usage import CallerNumbers, usage_blueprint
 from patchbay.web.access.webhooks import webhooks_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
+from patchbay.web.api.json_links import add_prefix_to_links
 from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
@@ -71,6 +72,7 @@ def register_pages(app: Flask, dispatcher: Dispatcher, operators: Operators, dra
     """
     services, settings = dispatcher.services, dispatcher.services.settings
     site = Site(services.catalogue, settings, services.activity, services.hosts, services.access, operators)
+    site.add_prefix_to_links = add_prefix_to_links
     drain.on_begin(site.directory.end)
     app.extensions |= {"site": site, "inspected_servers": InspectedServers(settings, whole_environment())}
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.

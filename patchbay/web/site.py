@@ -32,6 +32,7 @@ from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
 from patchbay.web.pages.data import describe_isolation, describe_problem, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
+from patchbay.wire.resource_metadata import find_base_url
 
 MAX_RECENT_RECORDS = 500
 """Records to search for the last call of each server."""
@@ -48,10 +49,11 @@ class UnknownVariable(PatchbayError):
 
 class Site:
     """The pages of one hub. `find_person` returns the name of the person who is signed in in the browser of the current
-    request, or an empty text.
+    request, or an empty text. `add_prefix_to_links` returns the JSON of a page with the path prefix in its links.
     """
 
     find_person: Callable[[], str] = staticmethod(lambda: "")
+    add_prefix_to_links: Callable[[Any], Any] = staticmethod(lambda data: data)
 
     def __init__(
         self,
@@ -197,5 +199,5 @@ def html_response(text: str) -> Response:
 
 
 def base_url() -> str:
-    """The URL of the hub of the current request, without a slash at the end. `Host` was checked before."""
-    return request.root_url.rstrip("/")
+    """The URL of the hub as the reader of the current page sees it. `Host` was checked before."""
+    return find_base_url(request.environ)

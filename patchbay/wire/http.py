@@ -19,7 +19,6 @@ from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
-from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.admission import claims, modern_header
@@ -160,7 +159,7 @@ class McpOverHttp:
         if method not in ("GET", "DELETE"):
             return refusal(405, "this address accepts GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
         if method == "GET" and wants_html(environ.get("HTTP_ACCEPT", "")):
-            return Reply(303, headers=[("Location", link_for(environ, f"/servers/{endpoint}"))])
+            return Reply(303, headers=[("Location", f"{environ.get('SCRIPT_NAME', '')}/servers/{endpoint}")])
         if modern_header(McpHeaders(environ).get("mcp-protocol-version")):
             return refusal(405, "this address accepts only POST in this revision", ("Allow", "POST"))
         if method == "DELETE":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import FLAG, INTEGER, TEXT, UNIX, Schema, array_of, nullable, object_of
+from patchbay.web.api.route_table import FLAG, INTEGER, LINK, TEXT, UNIX, Schema, array_of, nullable, object_of
 
 _UPSTREAM_ACCOUNT = object_of(id=TEXT, server=TEXT, label=TEXT, issuer=TEXT, scope=TEXT, at=UNIX, by=TEXT)
-_UPSTREAM = {"server": TEXT, "label": TEXT, "account": nullable(_UPSTREAM_ACCOUNT), "page": TEXT}
+_UPSTREAM = {"server": TEXT, "label": TEXT, "account": nullable(_UPSTREAM_ACCOUNT), "page": LINK}
 
 ACCOUNT_SHAPES: dict[str, Schema] = {
     "Ceremony": object_of(options={"type": "object"}, ticket=TEXT),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from flask import Blueprint, Flask, Response
+from flask import Blueprint, Flask, Response, request
 
 from patchbay import __version__
 from patchbay.web.api.json_answers import json_answer
@@ -26,8 +26,8 @@ DESCRIPTION = (
 _PATH_PARAMETER = re.compile(r"<(\w+)>")
 
 
-def build_document() -> dict[str, Any]:
-    """Build the OpenAPI document."""
+def build_document(prefix: str = "") -> dict[str, Any]:
+    """Build the OpenAPI document of a hub, whose paths are below `prefix`."""
     paths: dict[str, dict[str, Any]] = {}
     for row in ALL_ROUTES:
         paths.setdefault(to_openapi_path(row.path), {})[row.method.lower()] = _operation(row)
@@ -36,6 +36,7 @@ def build_document() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Patchbay", "version": __version__, "description": DESCRIPTION},
+        **({"servers": [{"url": prefix}]} if prefix else {}),
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": SCHEMAS,
@@ -114,7 +115,7 @@ def openapi_blueprint() -> Blueprint:
 
     @blueprint.get("/openapi.json")
     def openapi() -> Response:
-        return json_answer(build_document())
+        return json_answer(build_document(request.script_root))
 
     return blueprint
 

@@ -13,6 +13,7 @@ from patchbay.web.api.route_table import (
     ANY,
     FLAG,
     INTEGER,
+    LINK,
     MS,
     NUMBER,
     TEXT,
@@ -42,17 +43,17 @@ _SUMMARY = {
     "broken": nullable(TEXT),
     "trouble": nullable(TEXT),
     "replaces": nullable(TEXT),
-    "upstream": nullable(_OBJECT),
+    "upstream": nullable({"type": "object", "properties": {"connect": LINK}}),
     "problems": INTEGER,
     "changed": INTEGER,
     "version": nullable(TEXT),
     "runs": _OBJECT,
     "tools": INTEGER,
     "counts": array_of(TEXT),
-    "endpoint": TEXT,
-    "meta": TEXT,
-    "page": TEXT,
-    "icon": nullable(TEXT),
+    "endpoint": LINK,
+    "meta": LINK,
+    "page": LINK,
+    "icon": nullable(LINK),
 }
 _ROOM_NUMBERS = {
     **dict.fromkeys(("members", "sessions", "servers", "tools", "open_calls", "entries"), INTEGER),
@@ -60,7 +61,7 @@ _ROOM_NUMBERS = {
 }
 _ROOM_SUMMARY = object_of(
     name=TEXT,
-    page=TEXT,
+    page=LINK,
     problem=nullable(TEXT),
     numbers=nullable(object_of(**_ROOM_NUMBERS, last=UNIX)),
     names=array_of(TEXT),
@@ -73,7 +74,10 @@ _LISTED = ("name", "title", "description", "uri", "mime", "source", "digest", "w
 _DESCRIPTOR: Schema = {"type": "object", "properties": {"name": TEXT, "wire": _OBJECT}, "required": list(_LISTED)}
 _TOOL: Schema = {
     "type": "object",
-    "properties": {"name": TEXT, "wire": _OBJECT, "plain": TEXT, "read_only": FLAG, "hints": array_of(TEXT)},
+    "properties": {
+        **{"name": TEXT, "wire": _OBJECT, "plain": LINK, "icon": nullable(LINK)},
+        **{"read_only": FLAG, "hints": array_of(TEXT)},
+    },
     "required": [*_LISTED, "annotations", "hints", "input", "output", "plain", "read_only"],
 }
 _PROBLEM = object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER), fix=nullable(TEXT))
@@ -97,6 +101,7 @@ _DETAIL = {
         "instructions": nullable(TEXT),
         "definition": nullable(TEXT),
         "config": _OBJECT,
+        "pinned": LINK,
     },
     "required": [*_SUMMARY, "unapproved", "resources", "templates", "prompts", "instructions", "definition", "config"],
 }
@@ -171,7 +176,7 @@ _OPEN = object_of(running=INTEGER, streamed=INTEGER, listening=INTEGER, listenin
 _PIN = nullable(object_of(cid=TEXT, body=TEXT, digest=TEXT))
 _PINS = object_of(
     name=TEXT,
-    page=TEXT,
+    page=LINK,
     changes=nullable(one_of("hold", "tell", "follow")),
     cid=nullable(TEXT),
     waiting=INTEGER,
@@ -282,7 +287,8 @@ SCHEMAS: dict[str, Schema] = {
     "Schedules": object_of(
         schedules=array_of(
             object_of(
-                **dict.fromkeys(("server", "tool", "page", "schedule", "timezone", "principal"), TEXT),
+                **dict.fromkeys(("server", "tool", "schedule", "timezone", "principal"), TEXT),
+                page=LINK,
                 arguments=_OBJECT,
                 next=UNIX,
                 runs=array_of(_RUN),
@@ -325,12 +331,12 @@ SCHEMAS: dict[str, Schema] = {
     "ImportedPins": object_of(approved=INTEGER, ready=INTEGER, known=INTEGER),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
-    "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),
+    "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=LINK),
     "CallSummary": object_of(**_CALL),
     "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
     "Room": object_of(
-        room=object_of(**_ROOM, endpoint=TEXT),
+        room=object_of(**_ROOM, endpoint=LINK),
         predecessor=nullable(_OBJECT),
         policy=_OBJECT,
         flags=_OBJECT,

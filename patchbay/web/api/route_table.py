@@ -16,6 +16,7 @@ INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 FLAG: Schema = {"type": "boolean"}
 ANY: Schema = {}
+LINK: Schema = {"type": "string", "format": "uri-reference", "description": "A path on the host of the hub."}
 UNIX: Schema = {"type": "number", "description": "Unix time in seconds."}
 MS: Schema = {"type": "number", "description": "Milliseconds."}
 

@@ -35,6 +35,9 @@ MAX_PATH_CHARACTERS = 16 * 1024
 
 _LOCAL_PATH = re.compile(r"/(?:[A-Za-z0-9_.~@=&?%+:-][A-Za-z0-9_.~@=&?%+:/-]*)?", re.ASCII)
 
+_DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.ASCII | re.IGNORECASE)
+"""What a browser takes for `/.` or `/..` (https://url.spec.whatwg.org/#double-dot-path-segment)."""
+
 
 class _Views:
     def __init__(self, site: Site, describe: Callable[[], dict[str, Any]]) -> None:
@@ -127,8 +130,9 @@ def read_upload(limit: int) -> dict[str, str]:
 
 
 def local_path(path: str) -> str:
-    """The path when it is a path of this hub, else `/`."""
-    return path if _LOCAL_PATH.fullmatch(path) and len(path) <= MAX_PATH_CHARACTERS else "/"
+    """The path when it is a path of this hub, else `/`. A dot segment could lead out of the path prefix of the hub."""
+    is_local = _LOCAL_PATH.fullmatch(path) and not _DOT_SEGMENT.search(path.partition("?")[0])
+    return path if is_local and len(path) <= MAX_PATH_CHARACTERS else "/"
 
 
 def redirect_to(path: str) -> Response:

@@ -45,21 +45,21 @@ def check_number(parameter: str, text: str, most: int) -> int:
 
 def render_answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
     """Respond with `data` as JSON, or with a page whose template gets `data` and `view`."""
-    return _respond(data, lambda: site.html(template, here, **data, **view))
+    return _respond(site, data, lambda: site.html(template, here, **data, **view))
 
 
 def content_answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
     """Like `render_answer`, with a content-addressed template. Raises ConfigError when the template is invalid."""
-    return _respond(data, lambda: site.content_html(template, here, **data, **view))
+    return _respond(site, data, lambda: site.content_html(template, here, **data, **view))
 
 
 def list_answer(site: Site, template: str, here: str, rows: list[dict[str, Any]], **view: Any) -> Response:
     """Respond with `rows` as a JSON array, or with a page whose template gets `view`."""
-    return _respond(rows, lambda: site.html(template, here, **view))
+    return _respond(site, rows, lambda: site.html(template, here, **view))
 
 
-def _respond(data: Any, render_page: Callable[[], Response]) -> Response:
+def _respond(site: Site, data: Any, render_page: Callable[[], Response]) -> Response:
     json = is_json_address() or wants_json(request.headers.get("Accept", ""))
-    response = json_answer(data) if json else render_page()
+    response = json_answer(site.add_prefix_to_links(data)) if json else render_page()
     response.vary.add("Accept")
     return response

@@ -28,7 +28,7 @@ from patchbay.store import Store
 from patchbay.topics import PAGE_TEMPLATES
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.web.rendering.icons import choose_tint, first_letter
-from patchbay.web.rendering.template_links import make_link_extension
+from patchbay.web.rendering.template_links import add_path_prefix
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
 """The shipped content-addressed templates; the hub uses them when the store has no template of a name."""
@@ -89,16 +89,16 @@ def _compile_template(text: bytes, prefix: str) -> Template:
 @cache
 def _page_environment(prefix: str) -> Environment:
     """The environment of the app's own pages. It has no sandbox, which makes it twice as fast."""
-    return _add_filters(Environment(**_environment_options(prefix)))
+    return add_path_prefix(_add_filters(Environment(**_environment_options())), prefix)
 
 
 @cache
 def _sandbox_environment(prefix: str) -> Environment:
     """The environment of content-addressed pages: a sandbox that gives access to the values of the page only."""
-    return _add_filters(ImmutableSandboxedEnvironment(**_environment_options(prefix)))
+    return add_path_prefix(_add_filters(ImmutableSandboxedEnvironment(**_environment_options())), prefix)
 
 
-def _environment_options(prefix: str) -> dict[str, Any]:
+def _environment_options() -> dict[str, Any]:
     return {
         "loader": FileSystemLoader(TEMPLATES),
         "autoescape": True,
@@ -106,7 +106,6 @@ def _environment_options(prefix: str) -> dict[str, Any]:
         "trim_blocks": True,
         "lstrip_blocks": True,
         "auto_reload": False,
-        "extensions": [make_link_extension(prefix)] if prefix else [],
     }
 
 

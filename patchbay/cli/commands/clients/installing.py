@@ -71,7 +71,7 @@ class Order:
 @click.option("--name", default="", help="The name of the entry [default: patchbay, or the name of SERVER].")
 @click.option("--stdio", is_flag=True, help="Let the client start the hub as a program, in place of a URL.")
 @click.option("--project", is_flag=True, help="Write the file of the project in this folder, such as .mcp.json.")
-@click.option("--url", default="", help="The URL of the hub without a path, for a hub behind a proxy.")
+@click.option("--url", default="", help="The URL of the hub, for a hub behind a proxy.")
 @click.option("--key", default="", metavar="NAME", help="Make the personal key NAME and write it into the entry.")
 @click.option("--key-variable", default="", metavar="VAR", help="Let the client send the key in its variable VAR.")
 @click.option("--replace", is_flag=True, help="Replace the entry of this name even if it is another server.")

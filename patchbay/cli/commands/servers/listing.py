@@ -15,6 +15,7 @@ from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import list_servers, read_server
 from patchbay.cli.tables import format_rows
+from patchbay.client.addresses.targets import Local
 from patchbay.exit_codes import with_examples
 
 MAX_PROBLEM_CHARACTERS = 100
@@ -109,7 +110,7 @@ def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> 
     yield f"{server['name']}{title}: {first_line(server['description']) or 'no description'}"
     yield f"  state    {state}"
     yield f"  kind     {server['kind']}, from {server['origin']}"
-    yield f"  address  {hub.url if hub is not None else ''}{server['endpoint']}"
+    yield f"  address  {hub.address_of(server['endpoint']) if hub is not None else server['endpoint']}"
     yield f"  runs     {server['runs']['sentence']}"
     if problem:
         yield f"  problem  {problem}"
@@ -164,4 +165,4 @@ def next_step(server: Mapping[str, Any], state: str) -> str:
         return f"Next: patchbay open {name}"
     tool = server["tools"][0]
     given = "".join(f" {quote_word(row['name'])}=..." for row in tool["rows"] if row["required"])
-    return f"Next: patchbay call {server['endpoint']} {quote_word(tool['name'])}{given}"
+    return f"Next: patchbay call {Local(server['name']).label} {quote_word(tool['name'])}{given}"

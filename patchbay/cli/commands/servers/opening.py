@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import webbrowser
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import click
 
@@ -41,12 +41,12 @@ def open_command(context: click.Context, /, name: str | None, is_printed: bool, 
         hub = find_running_hub(settings)
         if hub is None:
             raise Unreachable(f"no hub runs on the data folder {settings.data}: `patchbay serve` starts one")
-        path = check_known(hub, name)["meta"] if name else "/"
+        path = check_known(hub, name)["meta"] if name else f"{urlsplit(hub.url).path}/"
         token = OperatorToken(settings.data)
         token.ensure()
         address = f"{hub.url}{LoginLinks(load_key(settings.data), token).make()}&next={quote(path, safe='')}"
         if not is_printed and has_browser() and webbrowser.open(address):
-            click.echo(f"Opened {hub.url}{path}")
+            click.echo(f"Opened {hub.address_of(path)}")
             return
         click.echo(address)
         write_note("Open this address in a browser; it logs in as the operator, once, within an hour.")
