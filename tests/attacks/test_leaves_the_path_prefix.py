@@ -6,7 +6,6 @@ Sources: issue 47 item 16; CWE-601 (open redirect); RFC 8707, section 2 (audienc
 from __future__ import annotations
 
 import http.client
-import http.client
 from collections.abc import Iterator
 from email.message import Message
 from http.cookiejar import CookieJar
