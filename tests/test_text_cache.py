@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.errors import Refused
 from patchbay.hosts.names import authority, is_loopback
 from patchbay.settings import Settings
 from patchbay.text_cache import MAX_CACHED_CHARACTERS, cached_by_text
@@ -17,7 +18,7 @@ from patchbay.wire.authentication import plain_credentials
 from patchbay.wire.front.direct_way import plain_endpoint
 from patchbay.wire.front.requests import variable
 from patchbay.wire.request_bodies import media_type
-from patchbay.wire.security import Misdirected, Refused, check_host_and_origin
+from patchbay.wire.security import Misdirected, check_host_and_origin
 
 SETTINGS = Settings()
 LONG = 30 * 1024

@@ -95,6 +95,10 @@ class AccessControl:
         """Whether the credentials of a sender are still valid, as far as this hub itself can tell."""
         return self.validity is None or self.validity.is_good(sender)
 
+    def may_listen(self, sender: Principal) -> bool:
+        """Whether what only listens may go on: `is_current`, and a token of an outside issuer has not expired."""
+        return self.is_current(sender) and (self.validity is None or not self.validity.has_expired(sender))
+
     def end_topics(self, sender: Principal) -> list[str]:
         """Return the topics that tell an open stream to ask `is_current` again; empty where nothing can end."""
         if self.validity is None or (sender.id == LOCAL_ID and not sender.credential):

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.process
 
 PROGRAM = Path(__file__).with_name("posing_server.py")
 FILES = {"big.py": f"def big() -> str:\n    return {HONEST!r}\n"}
-TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-APPS = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+APPS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 FALSE = f"cid://{cid_of(b'other bytes')}"
 
 

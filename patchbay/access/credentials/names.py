@@ -10,8 +10,9 @@ from patchbay.coordination.records import Write
 from patchbay.store import Journal
 from patchbay.topics import ACCESS_ENDS
 
-KEY, SESSION, SIGN_IN, OPERATOR = "key", "session", "sign-in", "operator"
-"""The kinds: a personal key, a browser session of a person, the sign-in of a client, the operator's token."""
+KEY, SESSION, SIGN_IN, OPERATOR, TOKEN = "key", "session", "sign-in", "operator", "token"
+"""The kinds: a personal key, a browser session of a person, the sign-in of a client, the operator's token, and a token
+of an outside issuer."""
 
 DIGEST_CHARACTERS = 32
 """Characters of the digest of a key that identify it."""
@@ -38,6 +39,20 @@ def name_sign_in(account: str, family: str) -> str:
 def name_operator(generation: str, nonce: str = "") -> str:
     """Return the name of the operator's token of a generation, or of a session that began with it (`nonce`)."""
     return f"{OPERATOR}:{generation}.{nonce}"
+
+
+def name_token(until: float) -> str:
+    """Return the name of a token of an outside issuer, by the time from which it is refused (Unix time in seconds).
+
+    The hub knows nothing else that ends it.
+    """
+    return f"{TOKEN}:{until!r}"
+
+
+def end_of_token(credential: str) -> float | None:
+    """Return the time from which a token of an outside issuer is refused; None for the name of another credential."""
+    kind, _, until = credential.partition(":")
+    return float(until) if kind == TOKEN else None
 
 
 def note_of_end(what: str) -> Write:

@@ -10,13 +10,14 @@ While the store is away nothing can end there, so the last answers stay.
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchbay.access.credentials.names import KEY, OPERATOR, SESSION, SIGN_IN, note_end
+from patchbay.access.credentials.names import KEY, OPERATOR, SESSION, SIGN_IN, TOKEN, end_of_token, note_end
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, Principal
@@ -57,6 +58,7 @@ class Validity:
         self._looked = -LOOK_SECONDS
         self._good: dict[str, float] = {}
         self._ended: set[str] = set()
+        self._token_ends: list[float] = []  # a heap of the ends that open streams wait for
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -93,6 +95,23 @@ class Validity:
             good[name] = now + RECHECK_SECONDS
         return is_good
 
+    def has_expired(self, sender: Principal) -> bool:
+        """Whether the token of an outside issuer that proved a sender is refused by now; False for other senders.
+
+        What only listens ends then, because the issuer tells the hub of nothing else that ends. A call that began
+        before, a task and a webhook go on.
+        """
+        end = end_of_token(sender.credential)
+        if end is None:
+            return False
+        if self._journal.now() >= end:
+            return True
+        self.watch()
+        with self._lock:
+            if end not in self._token_ends and len(self._token_ends) < MAX_ANSWERS:
+                heapq.heappush(self._token_ends, end)
+        return False
+
     def watch(self) -> None:
         """Tell the streams of this process when credentials end, from now on."""
         if self._thread is None:
@@ -115,9 +134,17 @@ class Validity:
         told = self._version
         while not self._ending.wait(LOOK_SECONDS):
             self._try_to_look()
-            if self._version != told:
+            if self._forget_ended_tokens() or self._version != told:
                 told = self._version
                 self._store.bus.publish_here(ACCESS_ENDED)
+
+    def _forget_ended_tokens(self) -> bool:
+        """Forget the ends of tokens that are over; return whether there were any."""
+        with self._lock:
+            if not self._token_ends or self._token_ends[0] > self._journal.now():
+                return False
+            heapq.heappop(self._token_ends)
+            return True
 
     def _try_to_look(self) -> None:
         try:
@@ -164,8 +191,9 @@ class Validity:
             return self._people.has_sign_in(sender.subject, rest)
         if kind == OPERATOR:
             return self._is_operator(rest)
-        # Stored by an earlier version of the hub, or of an outside issuer, whose tokens the hub cannot follow.
-        if sender.issuer or sender.id == OPERATOR_ID:
+        # Stored by an earlier version of the hub, or of an outside issuer: of its tokens the hub knows the end alone,
+        # for which what only listens asks (`has_expired`).
+        if kind == TOKEN or sender.issuer or sender.id == OPERATOR_ID:
             return True
         return self.keys.is_current(sender) if sender.id.startswith(KEY_IDS) else not self._people.is_removed(sender.id)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from patchbay.access.credentials.names import name_token
 from patchbay.access.decisions import is_scope
 from patchbay.access.principals import Principal, is_reserved_id
 from patchbay.access.tokens.audiences import list_audiences, normalize_audience
@@ -72,7 +73,8 @@ def check_claims(claims: Claims, issuer: Issuer, now: float, signing_key: str = 
     _check_issuer(claims, issuer, is_optional=not signing_key)
     expires = _check_times(claims, now)
     audiences = frozenset(normalize_audience(one) for one in _list_texts(claims, "aud", MAX_AUDIENCES))
-    principal, scopes = make_principal(claims, issuer), _read_scopes(claims)
+    principal = replace(make_principal(claims, issuer), credential=name_token(expires + LEEWAY_SECONDS))
+    scopes = _read_scopes(claims)
     return VerifiedToken(principal, scopes, audiences, expires, _find_proof_key(claims), signing_key)
 
 

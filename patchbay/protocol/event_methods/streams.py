@@ -115,7 +115,7 @@ class EventStream:
 
     def _check_credentials(self) -> None:
         """Raise EventForbidden when the credentials of the caller have ended."""
-        if not self._context.services.access.is_current(self._context.caller.wire.sender):
+        if not self._context.services.access.may_listen(self._context.caller.wire.sender):
             raise EventForbidden(
                 "the credentials of this subscription are no longer valid", {"reason": "Access revoked"}
             )

@@ -205,7 +205,7 @@ class Listeners:
 
     def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
         """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""
-        return (got is None or got[0] == ACCESS_ENDED) and not self._access.is_current(sender)
+        return (got is None or got[0] == ACCESS_ENDED) and not self._access.may_listen(sender)
 
 
 def _topic_of(server: Server, data: bytes) -> str:

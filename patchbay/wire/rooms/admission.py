@@ -87,7 +87,7 @@ class SenderRights:
 
     def is_current(self) -> bool:
         """Whether the sender's credentials are valid and it may read the room."""
-        return self.access.is_current(self.sender) and self.access.rights(self.sender).allows(READ, self.server)
+        return self.access.may_listen(self.sender) and self.access.rights(self.sender).allows(READ, self.server)
 
 
 class RoomAdmission:
@@ -118,7 +118,7 @@ class RoomAdmission:
 
     def is_current(self, sender: Principal) -> bool:
         """Whether the credentials of a sender are valid."""
-        return self._access.is_current(sender)
+        return self._access.may_listen(sender)
 
     def may_read(self, room: str, sender: Principal) -> bool:
         """Whether a sender may read the room of this name."""

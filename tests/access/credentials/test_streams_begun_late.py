@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from patchbay.access.credentials.names import name_token
 from patchbay.access.principals import Principal
 from patchbay.activity.records import Filter
 from patchbay.events import Wait
@@ -17,7 +19,7 @@ from tests.access.members import META
 from tests.access.team import team_hub
 from tests.hubs import Hub
 from tests.protocol.events.test_emitting import EVENT, SOURCE
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 
 @pytest.fixture
@@ -63,6 +65,28 @@ def test_a_stream_of_ended_credentials_ends_at_once(
     good = Principal("key:ann", credential=_credential_of(hub, "ann"))
     assert isinstance(read_to_the_first_wait(hub, good, method, params)[-1], Wait)
     assert not any(isinstance(step, Wait) for step in read_to_the_first_wait(hub, revoked, method, params))
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("events/stream", {"name": EVENT}),
+        ("subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+    ],
+)
+def test_a_stream_ends_when_the_token_of_an_outside_issuer_expires(
+    hub: Hub, method: str, params: dict[str, object]
+) -> None:
+    """The hub sends keepalives so rarely that the end alone can wake the stream."""
+    sender = Principal("ann", "https://id.example", credential=name_token(hub.catalogue.store.now() + 2))
+    wire = TransportInfo("desk", sender=sender, connection="one")
+    steps = hub.app.extensions["dispatcher"].exchange(wire)(Request(1, method, {**params, "_meta": META}))
+    found: list[Message | Sign] = []
+    reader = threading.Thread(target=lambda: found.extend(steps), daemon=True)
+    reader.start()
+    reader.join(BOUND)
+    assert not reader.is_alive() and found
+    assert not any(isinstance(step, Wait) for step in read_to_the_first_wait(hub, sender, method, params))
 
 
 def test_a_stream_of_a_page_ends_at_once(hub: Hub, revoked: Principal) -> None:

@@ -109,6 +109,18 @@ def test_a_key_ends_when_it_expires(store: Store, tmp_path: Path) -> None:
         expect_end(validity, sender)
 
 
+def test_a_stream_with_a_token_of_an_outside_issuer_is_woken_at_its_end(validity: Validity, store: Store) -> None:
+    """Nothing else ends then: a call that began before goes on."""
+    now = store.now()
+    late, soon = (Principal("ann", "https://id.example", credential=names.name_token(now + one)) for one in (9999, 1))
+    with store.bus.subscribe([ACCESS_ENDED]) as mailbox:
+        assert not validity.has_expired(late) and not validity.has_expired(soon)
+        until(lambda: mailbox.get(BOUND) is not None and validity.has_expired(soon), "the notice of the end")
+        assert not validity.has_expired(late)
+    assert validity.is_good(soon)
+    assert not validity.has_expired(Principal("key:ann", credential="key:x"))
+
+
 def test_sessions_and_clients_of_a_person_end_with_the_account(validity: Validity, accounts: Accounts) -> None:
     person = make_person(accounts)
     browser, client = sign_in_browser(accounts, person), sign_in_client(accounts, person)
