@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from patchbay.activation import Call
+from patchbay.jsonrpc import dump_json
 from patchbay.store import Bus, Subscription
 from patchbay.topics import ROOTS_CHANGED
 
@@ -70,7 +69,7 @@ class RememberedRoots:
         `generation` is the name that `name_generation` returned before the client was asked. An answer is not
         remembered if the client has reported a change since then: the answer may be the older one of the two.
         """
-        if not call.client or len(orjson.dumps(answer)) > MAX_ROOTS_BYTES:
+        if not call.client or len(dump_json(answer)) > MAX_ROOTS_BYTES:
             return
         with self._lock:
             self._forget_changed()

@@ -79,6 +79,13 @@ def test_memory_has_bounds(monkeypatch: pytest.MonkeyPatch, roots: RememberedRoo
     assert [roots.find("ada", client) for client in ("session", "one", "two")] == [None, ADA, ADA]
 
 
+def test_an_answer_with_an_integer_beyond_64_bits_is_remembered(roots: RememberedRoots) -> None:
+    """Issue 50, item 11."""
+    large = {"roots": [], "_meta": {"count": 2**70}}
+    answer(roots, "ben", "session", large)
+    assert roots.find("ben", "session") == large
+
+
 def test_roots_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch, roots: RememberedRoots) -> None:
     monkeypatch.setattr(remembered_roots, "ROOTS_SECONDS", 0.0)
     answer(roots, "ada", "old", ADA)

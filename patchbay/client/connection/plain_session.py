@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from patchbay.client.addresses.targets import Http, check_headers
 from patchbay.client.connection.direct_http import (
     PLAIN_METHODS,
@@ -32,6 +30,7 @@ from patchbay.client.connection.requests import CLIENT_CAPABILITIES_META_KEY, Ad
 from patchbay.client.errors import ServerTimeout
 from patchbay.client.http_messages import Head, add_body, write_head
 from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY
+from patchbay.jsonrpc import dump_json
 from patchbay.settings import names_proxy
 
 MODERN_REVISION = "2026-07-28"
@@ -108,7 +107,7 @@ class PlainSession:
         except BaseException:
             self._send_cancelled(run)
             raise
-        if method == "tools/list" and result is not None and HEADER_KEYWORD in orjson.dumps(result).decode():
+        if method == "tools/list" and result is not None and HEADER_KEYWORD.encode() in dump_json(result):
             return None
         run.clock.deduct(time.monotonic() - begun)
         return result
@@ -152,7 +151,7 @@ class PlainSession:
             options.setdefault("headers", {})["mcp-protocol-version"] = version
 
         self._open(AgreedSession(result, False, session_id), stamp)
-        body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        body = dump_json({"jsonrpc": "2.0", "method": "notifications/initialized"})
         head = self._send_message("POST", {"mcp-protocol-version": str(version)}, body, NEGOTIATION_SECONDS)
         return head is not None and head.status_code < 300
 
@@ -189,7 +188,7 @@ class PlainSession:
         missing.
         """
         id = make_request_id()
-        body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
+        body = dump_json({"jsonrpc": "2.0", "id": id, **data})
         exchange = self._start_exchange(id, "POST", headers, body)
         if exchange is None:
             return None, None
@@ -234,7 +233,7 @@ class PlainSession:
         if self.agreed.modern:
             return
         params = {"requestId": run.exchange.id, "reason": "caller left"}
-        body = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        body = dump_json({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
         self._send_message("POST", {"mcp-protocol-version": self.version}, body, CLOSE_SECONDS)
 
 

@@ -339,4 +339,4 @@ def _addressed(data: bytes, request: Request) -> bytes | None:
         return data
     meta = request.params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
-    return None if token is None else orjson.dumps({**value, "params": {**value["params"], "progressToken": token}})
+    return None if token is None else dump_json({**value, "params": {**value["params"], "progressToken": token}})

@@ -18,10 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from patchbay.coordination.leases import Lease
 from patchbay.errors import CallbackFailed, PatchbayError
+from patchbay.jsonrpc import dump_json
 from patchbay.occurrences.sources import Batch, EventSource, Wanted
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id
 from patchbay.protocol.webhooks.subscriptions import GRACE_SECONDS, Progress, Webhook, Webhooks
@@ -201,7 +200,7 @@ class WebhookDelivery:
 
     def _post(self, client: httpx2.Client, webhook: Webhook, id: str, body: dict[str, Any]) -> int:
         now = self._store.now()
-        data = orjson.dumps(body)
+        data = dump_json(body)
         return self._sender.post(client, webhook.url, webhook.id, id, webhook.secrets(now), data, now)[0]
 
     def _terminate(self, webhook: Webhook, reason: PatchbayError) -> None:

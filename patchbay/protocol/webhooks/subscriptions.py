@@ -19,6 +19,7 @@ from patchbay.access.principals import Principal
 from patchbay.access.upstreams.sealed_records import SealedRecords
 from patchbay.coordination.records import Records
 from patchbay.errors import StaleUpdate
+from patchbay.jsonrpc import dump_json
 from patchbay.store import Store
 from patchbay.topics import EVENT_CALLBACKS, EVENT_DELIVERIES, EVENT_SUBSCRIPTION_IDS, EVENT_SUBSCRIPTIONS
 
@@ -118,7 +119,7 @@ class Progress:
 
 def subscription_id(principal: Principal, endpoint: str, name: str, arguments: Mapping[str, Any], url: str) -> str:
     """Return the id of a subscription, the same for the same key."""
-    key = orjson.dumps([principal.id, endpoint, name, dict(arguments), url], option=orjson.OPT_SORT_KEYS)
+    key = dump_json([principal.id, endpoint, name, dict(arguments), url], is_sorted=True)
     return f"sub_{sha256(key).hexdigest()[:32]}"
 
 

@@ -215,6 +215,23 @@ def test_a_tool_with_arguments_in_headers_is_called_by_the_official_client(start
     assert [row.get("mcp-param-city") for row in headers] == ["Zug"]
 
 
+def test_a_list_of_tools_with_an_integer_beyond_64_bits_is_read(start: Start) -> None:
+    """Issue 50, item 11."""
+    recorder = Recorder()
+    schema = {"type": "object", "properties": {"count": {"type": "integer", "maximum": 2**70}}}
+
+    def first(handler: Handler, body: Json) -> bool:
+        if body.get("method") != "tools/list":
+            return recorder(handler, body)
+        result = {"tools": [{"name": "work", "inputSchema": schema}], "ttlMs": 0, "cacheScope": "private"}
+        handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": {**result, "resultType": "complete"}})
+        return True
+
+    with reached(start(echo, first), "modern") as connection:
+        assert connection.list_tools()[0]["inputSchema"] == schema
+        assert is_plain(connection)
+
+
 def test_a_session_is_ended_when_the_connection_is_closed(start: Start) -> None:
     def first(handler: Handler, body: Json) -> bool:
         if body.get("method") != "initialize":

@@ -14,7 +14,7 @@ from patchbay.occurrences.sources import JournalSource
 from patchbay.protocol.event_methods.webhooks import find_end, renew
 from patchbay.protocol.webhooks.delivery import WebhookDelivery
 from patchbay.protocol.webhooks.sending import Sender
-from patchbay.protocol.webhooks.subscriptions import Webhook, Webhooks
+from patchbay.protocol.webhooks.subscriptions import Webhook, Webhooks, subscription_id
 from patchbay.topics import LEASES
 from tests.access.members import TOKEN, accept_member_tokens
 from tests.access.team import team_hub
@@ -196,3 +196,12 @@ def test_a_renewed_webhook_has_the_rights_of_the_credentials_that_renew_it(tmp_p
         assert webhook.principal == scheme.who
     finally:
         hub.close()
+
+
+def test_the_id_of_a_subscription_with_an_integer_beyond_64_bits_is_made() -> None:
+    """Issue 50, item 11."""
+    ids = [
+        subscription_id(Principal("ann"), "", EVENT, {"count": 2**70 + more}, "https://a.example/")
+        for more in (0, 1, 0)
+    ]
+    assert ids[0] == ids[2] != ids[1]

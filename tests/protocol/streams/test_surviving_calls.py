@@ -17,7 +17,7 @@ import pytest
 from patchbay.access.principals import LOCAL, Principal
 from patchbay.errors import InvalidParams
 from patchbay.events import Wait
-from patchbay.jsonrpc import Notification, Request, Result
+from patchbay.jsonrpc import Notification, Request, Result, load_json
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.messages.versions import MODERN, REVISIONS
 from patchbay.protocol.streams.call_names import CallName, name_call
@@ -111,6 +111,15 @@ def test_a_caller_that_joins_gets_its_own_request_id_and_progress_token(store: M
     )
     assert second == ("ab12-2", {"jsonrpc": "2.0", "id": 7, "result": {}})
     assert [id for id, _ in told(calls, request=Request(7, "tools/call", {}))] == ["ab12-2"]
+
+
+def test_progress_of_a_call_that_survives_keeps_integers_beyond_64_bits(store: MemoryStore) -> None:
+    """Issue 50, item 11."""
+    calls, large = calls_of(Heartbeat(store)), 2**70
+    assert run_it(calls, answers=(Notification(PROGRESS.method, {**PROGRESS.params, "progress": large}), Result(3, {})))
+    request = Request(7, "tools/call", {"_meta": {"progressToken": large}})
+    data = [item[1] for item in calls.follow(NAME, request, lambda: True) if isinstance(item, tuple)]
+    assert load_json(data[0])["params"] == {"progressToken": large, "progress": large}
 
 
 def test_a_call_whose_process_is_gone_has_failed_and_does_not_run_again(store: MemoryStore) -> None:
