@@ -8,7 +8,7 @@ the results of tasks.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,33 +22,36 @@ def check_result(result: Mapping[str, Any], giver: str) -> None:
     Raises ToolFailed. Parts that break the schema are left to those who read them.
     """
     _check_members(result, giver)
-    if isinstance(inner := result.get("result"), Mapping):
+    inner = result.get("result")
+    if isinstance(inner, dict):
         _check_members(inner, giver)
 
 
 def _check_members(result: Mapping[str, Any], giver: str) -> None:
-    for block in _entries(result.get("content")):
-        _check_block(block, giver)
-    for content in _entries(result.get("contents")):
-        _check_content(content, giver)
-    for message in _entries(result.get("messages")):
-        for block in _entries(message.get("content")):
-            _check_block(block, giver)
+    # Most results have text alone: this is on the way of each call of a mounted server.
+    _check_blocks(result.get("content"), giver)
+    if "contents" in result:
+        for content in _list_entries(result["contents"]):
+            if isinstance(content, dict):
+                _check_content(content, giver)
+    if "messages" in result:
+        for message in _list_entries(result["messages"]):
+            if isinstance(message, dict):
+                _check_blocks(message.get("content"), giver)
 
 
-def _entries(found: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list, or the only object."""
-    if isinstance(found, Mapping):
-        return [found]
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+def _check_blocks(blocks: Any, giver: str) -> None:
+    for block in _list_entries(blocks):
+        if isinstance(block, dict) and block.get("type") == "resource" and isinstance(block.get("resource"), dict):
+            _check_content(block["resource"], giver)
 
 
-def _check_block(block: Mapping[str, Any], giver: str) -> None:
-    if block.get("type") == "resource" and isinstance(block.get("resource"), Mapping):
-        _check_content(block["resource"], giver)
+def _list_entries(found: Any) -> Sequence[Any]:
+    """Return the entries of a list, or the only entry."""
+    return found if isinstance(found, list) else (found,)
 
 
-def _check_content(content: Mapping[str, Any], giver: str) -> None:
+def _check_content(content: dict[str, Any], giver: str) -> None:
     """Check one resource. A `cid:` URI that names no CID of this kind promises nothing (RFC 2392)."""
     uri = content.get("uri")
     if not isinstance(uri, str) or uri[:4].lower() != "cid:":
