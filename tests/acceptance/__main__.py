@@ -22,7 +22,7 @@ from mcp import Client
 
 from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.clients import clients_read_the_entry
-from tests.acceptance.confined import CONFINED, FOLDERS, run_confined
+from tests.acceptance.confined import FILES, FOLDERS, run_confined
 from tests.acceptance.fresh import first_calls_are_in_time
 from tests.acceptance.jobs import do_jobs
 from tests.acceptance.packages import PACKAGES, Package
@@ -183,8 +183,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.confined:
         with tempfile.TemporaryDirectory(prefix="confined-", dir=FOLDERS) as name:
-            (Path(name) / CONFINED).mkdir()
-            prepared(Path(name) / CONFINED)
+            (Path(name) / FILES).mkdir()
+            prepared(Path(name) / FILES)
             return 0 if run_confined(Path(name), given.names, max(1, given.at_once), given.as_user) else 1
     if given.together:
         with tempfile.TemporaryDirectory(prefix="together-") as name:

@@ -44,8 +44,10 @@ LINE = re.compile(r'"(reads|writes)": (\["(?:[^"\\]|\\.)*"\])')
 MAX_LINES = 2
 """Lines of its configuration that one package may need."""
 
-DIRECT, CONFINED = "direct", "confined"
-"""The folders of a run with the files of each use, so that neither finds what the other has made."""
+FILES, DIRECT, CONFINED = "files-of-all", "direct", "confined"
+"""The folder of a run with the files that packages work on, and the copies for each use of one package, so that no use
+finds what another one has made.
+"""
 
 DOWN_SECONDS = 20.0
 """Time for a mount that is down to come up: the hub tries again and again."""
@@ -94,6 +96,12 @@ class Trial:
             text = text.replace(mark, quote(str(place)) if is_quoted else str(place))
         return text
 
+    def make_folder(self, use: str) -> Path:
+        """Return a new folder for a use, with the files and the repository of the run."""
+        folder = self.folder / self.name / use
+        shutil.copytree(self.folder / FILES, folder, symlinks=True)
+        return folder
+
     async def use(self, server: Any, folder: Path) -> Used:
         """List all tools of a server, and call one with the files in `folder`."""
         tools: dict[str, Any] = {}
@@ -116,7 +124,7 @@ class Trial:
 
     def use_directly(self) -> Used:
         """Use the package without the hub, with all rights of this user. This also fetches it."""
-        folder = self.folder / DIRECT
+        folder = self.make_folder(DIRECT)
         address = self.fill(self.package.address, folder, True)
         target = parse_address(address).target
         assert isinstance(target, Stdio), address
@@ -130,7 +138,7 @@ class Trial:
 
     def use_confined(self, hub: Hub) -> Used:
         """Mount the package with the lines that it needs, and use it through the hub."""
-        folder = self.folder / CONFINED
+        folder = self.folder / self.name / CONFINED
         address = self.fill(self.package.address, folder, True)
         fields = {"kind": "upstream", "address": address, **self.needs}
         file = hub.servers / f"{self.name}.json"
@@ -141,7 +149,7 @@ class Trial:
             return Used({}, said, True)
         return asyncio.run(asyncio.wait_for(self.use(hub.endpoint(self.name), folder), START_SECONDS))
 
-    def run(self, hub: Hub) -> None:
+    def run(self, hub: Hub, as_user: bool) -> None:
         """Use the package in both ways, and compare. Each line that the hub names is added once."""
         begun = time.monotonic()
         try:
@@ -150,6 +158,9 @@ class Trial:
             if direct.is_error or self._says() not in direct.said:
                 self.problem = f"directly: {direct.said[:150]}"
                 return
+            folder = self.make_folder(CONFINED)
+            if as_user:
+                give_to_ordinary_user(folder)
             used = self.use_confined(hub)
             for _ in range(MAX_LINES):
                 if not used.is_error or not self._add_line(used.said):
@@ -173,7 +184,7 @@ class Trial:
             places = [one for one in json.loads(found[2]) if one not in have]
             have += places
             return bool(places)
-        folder = self.folder / CONFINED
+        folder = self.folder / self.name / CONFINED
         more = {
             name: [self.fill(one, folder) for one in value] if isinstance(value, list) else value
             for name, value in self.package.permissions.items()
@@ -183,22 +194,28 @@ class Trial:
         self.named = self.named and not more
         return bool(more)
 
+    def _without_folders(self, text: str) -> str:
+        for use in (DIRECT, CONFINED):
+            text = text.replace(str(self.folder / self.name / use), "FOLDER")
+        return text
+
     def _compare(self, direct: Used, used: Used) -> str:
         """Return how the confined use differs from the direct one; empty for equal ones."""
         if used.is_error:
             return f"an error: {used.said[:300]}"
         if used.tools.keys() != direct.tools.keys():
             return f"other tools: {', '.join(sorted(used.tools.keys() ^ direct.tools.keys())[:5])}"
-        differing = [name for name, tool in direct.tools.items() if used.tools[name] != tool]
+        differing = [
+            name
+            for name, tool in direct.tools.items()
+            if self._without_folders(json.dumps(used.tools[name])) != self._without_folders(json.dumps(tool))
+        ]
         if differing:
             return f"tools with other descriptions: {', '.join(differing[:5])}"
         if self._says() not in used.said:
             return f"another result: {used.said[:150]}"
         is_repeatable = not isinstance(self.package, Package) or self.package.is_repeatable
-        said, wanted = (
-            text.replace(str(self.folder / part), "FOLDER")
-            for text, part in ((used.said, CONFINED), (direct.said, DIRECT))
-        )
+        said, wanted = self._without_folders(used.said), self._without_folders(direct.said)
         return f"another result: {used.said[:150]}" if is_repeatable and said != wanted else ""
 
 
@@ -264,18 +281,17 @@ def confining_hub(folder: Path, as_user: bool) -> Iterator[Hub]:
 def run_confined(folder: Path, names: Sequence[str], at_once: int, as_user: bool) -> bool:
     """Use the packages in both ways, print the table; return whether all went well.
 
-    The folder CONFINED in `folder` has the files and the repository that packages work on.
+    The folder FILES in `folder` has the files and the repository that packages work on.
     """
     logging.disable()  # the official SDK writes a trace for each line of a program that is no message
     if as_user:
         give_to_ordinary_user(folder)
-    shutil.copytree(folder / CONFINED, folder / DIRECT, symlinks=True)
     trials = make_trials(folder, names)
     width = max(len(one.name) for one in trials)
     with confining_hub(folder, as_user) as hub, ThreadPoolExecutor(at_once) as executor:
 
         def run(one: Trial) -> None:
-            one.run(hub)
+            one.run(hub, as_user)
             line = f"; needs {json.dumps(one.needs)}" if one.needs else ""
             line += ", which its failure named" if one.needs and one.named else ""
             shown = (

@@ -178,7 +178,11 @@ LISTED = [
     Listed("duckduckgo-mcp-server", "mcp+uvx://duckduckgo-mcp-server"),
     Listed("wikipedia-mcp", "mcp+uvx://wikipedia-mcp"),
     Listed("mcp-text-editor", "mcp+uvx://mcp-text-editor?launch.with=mcp<2"),
-    Listed("mcp-alchemy", "mcp+uvx://mcp-alchemy?env.DB_URL=sqlite:///{folder}/b.db"),
+    Listed(
+        "mcp-alchemy",
+        "mcp+uvx://mcp-alchemy?env.DB_URL=sqlite:///{folder}/b.db",
+        permissions={"writes": ["{folder}"]},
+    ),
     Listed("office-word-mcp-server", "mcp+uvx://office-word-mcp-server/word_mcp_server"),
     Listed("office-powerpoint-mcp-server", "mcp+uvx://office-powerpoint-mcp-server/ppt_mcp_server?launch.with=mcp<2"),
     Listed("mcp-pandoc", "mcp+uvx://mcp-pandoc"),
