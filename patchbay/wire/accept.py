@@ -13,6 +13,14 @@ from patchbay.text_cache import cached_by_text
 JSON, STREAM, NDJSON = "application/json", "text/event-stream", "application/x-ndjson"
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 
+MAX_READ_CHARACTERS = 4096
+"""Maximum number of characters of an `Accept` header that are read: to read 30,000 takes as long as a hundred calls."""
+
+
+def _read_qualities(accept: str) -> dict[str, float]:
+    """Return the quality of each media type in the beginning of an `Accept` header."""
+    return dict(parse_accept_header(accept[:MAX_READ_CHARACTERS], MIMEAccept))
+
 
 @cached_by_text(256)
 def accepted_forms(accept: str) -> tuple[bool, bool]:
@@ -20,7 +28,7 @@ def accepted_forms(accept: str) -> tuple[bool, bool]:
 
     A wildcard accepts JSON; a stream must be named. A missing header accepts neither.
     """
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    qualities = _read_qualities(accept)
     json = any(qualities.get(kind, 0) > 0 for kind in (JSON, "application/*", "*/*"))
     return json, qualities.get(STREAM, 0) > 0
 
@@ -33,7 +41,7 @@ def preferred_form(accept: str) -> str | None:
     """
     if not accept.strip():
         return JSON
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    qualities = _read_qualities(accept)
     json = max((qualities.get(kind, 0) for kind in (JSON, "application/*", "*/*")), default=0)
     likes = {STREAM: qualities.get(STREAM, 0), NDJSON: qualities.get(NDJSON, 0), JSON: qualities.get(JSON, json)}
     best = max(likes, key=lambda form: likes[form])
@@ -46,6 +54,6 @@ def wants_html(accept: str) -> bool:
 
     A wildcard alone is not enough: curl and other programs send it.
     """
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    qualities = _read_qualities(accept)
     html = max((qualities.get(kind, 0) for kind in HTML_TYPES), default=0)
     return html > 0 and html >= max(qualities.get(kind, 0) for kind in (JSON, STREAM))

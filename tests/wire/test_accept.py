@@ -65,3 +65,10 @@ def test_the_form_is_what_accept_prefers(accept: str, form: str | None) -> None:
 def test_a_browser_gets_html_and_programs_do_not(accept: str, html: bool) -> None:
     """V-C8."""
     assert wants_html(accept) is html
+
+
+def test_the_beginning_of_a_long_header_counts_alone() -> None:
+    more = "," + "x/y," * 4000
+    assert accepted_forms(f"application/json{more}text/event-stream") == (True, False)
+    assert preferred_form(f"text/event-stream{more}") == STREAM
+    assert wants_html(f"text/html{more}")
