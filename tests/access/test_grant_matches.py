@@ -92,3 +92,12 @@ def test_what_a_hub_does_not_list_gives_no_warning() -> None:
 def test_the_number_of_warnings_is_limited() -> None:
     scopes = [f"call:absent{n}" for n in range(MAX_WARNINGS + 5)]
     assert len(describe_unmatched(scopes, list(SERVERS), SERVERS.get)) == MAX_WARNINGS
+
+
+def test_what_is_not_listed_or_comes_from_a_template_is_no_tool() -> None:
+    """A grant to call is about tools, which are all listed; one to read may fit an event or what a template gives."""
+    listed = Entries(["search"], ["notes://{id}"], is_complete=False)
+    for pattern in ("serch", "notes://7"):
+        [sentence] = describe_unmatched([f"call:notes.{pattern}"], ["notes"], lambda _: listed)
+        assert sentence.startswith(f"call:notes.{pattern} matches nothing now: notes has no tool of this name")
+        assert describe_unmatched([f"read:notes.{pattern}"], ["notes"], lambda _: listed) == []
