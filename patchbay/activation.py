@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE = 0.25
 """Seconds without an event after which a handler yields its first Pause. The transport then chooses a stream."""
 
+CANCEL_CHECK_SECONDS = 0.2
+"""Seconds after which a handler that waits for its tool sees that the call was cancelled."""
+
 NEXT_PAUSE = 2.0
 """Seconds without an event between later Pauses."""
 
@@ -324,6 +327,19 @@ def pauses(call: Call) -> Generator[float, None, None]:
     while True:
         yield max(0.001, min(wait, call.left()))
         wait = NEXT_PAUSE
+
+
+def slices(call: Call, seconds: float) -> Generator[float, None, None]:
+    """Yield the seconds of waits that make up `seconds` together, and end early when the call is cancelled.
+
+    For a handler whose wait no cancellation wakes.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        left = until - time.monotonic()
+        yield max(0.001, min(left, CANCEL_CHECK_SECONDS))
+        if call.cancelled or time.monotonic() >= until:
+            return
 
 
 def pauses_for(call: Call, mailbox: Mailbox) -> Generator[Pause, None, None]:

@@ -16,7 +16,7 @@ from contextvars import Context
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from patchbay.activation import PAUSE, Call, Events, ended_itself, pauses
+from patchbay.activation import PAUSE, Call, Events, ended_itself, pauses, slices
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Question
 from patchbay.kinds.python.interrupts import Stopped, raise_in, when_lost
@@ -99,6 +99,14 @@ class RunnerCall:
         if self.abandoned:
             self.stopping = True
             raise Stopped
+
+
+def _next_item(job: RunnerCall, call: Call, seconds: float) -> Event | PendingEvent | list[Event] | Exception | None:
+    """Return what a job gives next; None when nothing comes in time, or the call is cancelled."""
+    for wait in slices(call, seconds):
+        with suppress(Empty):
+            return job.out.get(timeout=wait)
+    return None
 
 
 class Runner:
@@ -228,9 +236,8 @@ class Pool:
         ended = False
         try:
             while not ended:
-                try:
-                    item = job.out.get(timeout=next(silence))
-                except Empty:
+                item = _next_item(job, call, next(silence))
+                if item is None:
                     yield PAUSE
                     continue
                 if job.room is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from patchbay import activation
 from patchbay.activation import Handler, activate
 from patchbay.cid import cid_of
 from patchbay.errors import MissingCapability, ProtocolError
@@ -29,7 +32,7 @@ from patchbay.events import (
 from patchbay.kinds.registry import Handlers
 from tests.hubs import shared_hosts
 from tests.kinds.calls import SmallHub, call_of, events, next_event
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 Make = Callable[[str], Handler]
 
@@ -279,6 +282,18 @@ def test_a_cancelled_call_ends_with_the_reason(make: Make) -> None:
     assert next(running) == Pause()
     call.cancelled.set("user pressed stop")
     assert list(running) == [Failed("cancelled: user pressed stop")]
+
+
+def test_a_cancelled_call_ends_before_the_next_pause(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 50, item 21: the cancellation was seen at the next pause, up to two seconds later."""
+    monkeypatch.setattr(activation, "NEXT_PAUSE", 3600.0)
+    call = call_of()
+    running = activate(make("def main():\n    while True: pass"), call)
+    assert next(running) == Pause()
+    setting = threading.Timer(0.05, call.cancelled.set, ["user pressed stop"])
+    setting.start()
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(list, running).result(BOUND) == [Failed("cancelled: user pressed stop")]
 
 
 CLEANING = {

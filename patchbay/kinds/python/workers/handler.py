@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchbay.activation import PAUSE, Call, Events, Handler, pauses
+from patchbay.activation import PAUSE, Call, Events, Handler, pauses, slices
 from patchbay.errors import MissingCapability, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log
 from patchbay.kinds.python.context import CAPABILITY
@@ -139,7 +139,7 @@ class Conversation:
             yield from self._send(self._unsent)
         while not self.ended:
             try:
-                found = worker.read(next(self._silence))
+                found = self._read(next(self._silence))
             except ToolFailed:  # its last printed lines often show the reason
                 yield from self._last_words()
                 raise
@@ -170,6 +170,14 @@ class Conversation:
                 else:
                     yield from self._handle(kind, body)
         yield from self._last_words()
+
+    def _read(self, seconds: float) -> list[tuple[int, bytes]] | None:
+        """Return the frames that arrive; None when none do in time, or the call is cancelled."""
+        for wait in slices(self._call, seconds):
+            found = self.worker.read(wait)
+            if found is not None:
+                return found
+        return None
 
     def _last_words(self) -> Iterator[Event]:
         if self.worker.take_last_output():
