@@ -32,6 +32,7 @@ if __name__ == "__main__":
         _package.__path__ = [os.path.join(_ROOT, *_name.split("."))]  # noqa: PTH118
         sys.modules[_name] = _package
 
+import _thread
 import fcntl
 import marshal
 import resource
@@ -43,7 +44,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from patchbay.processes import process_trees
-from patchbay.processes.confinement import kernel, landlock
+from patchbay.processes.confinement import kernel, landlock, tracing
 
 LOCKED_FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC | 1024 | 2048
 """The flags of a mount that may not be removed; the last two are MS_NOATIME and MS_NODIRATIME."""
@@ -74,7 +75,15 @@ def main(arguments: Sequence[str]) -> None:
         kernel.control_process(kernel.PR_SET_DUMPABLE, 0)
     except OSError as problem:
         _refuse(problem, int(arguments[1]))
-    process_trees.main([*arguments[1:]], lambda: restrict(plan))
+    channel = record(plan["record"]) if plan["record"] is not None else None
+    process_trees.main([*arguments[1:]], lambda: restrict(plan, channel))
+
+
+def record(output: int) -> socket.socket:
+    """Record what the program tries, on the descriptor `output`; return the socket that takes its listener."""
+    ours, theirs = socket.socketpair()
+    _thread.start_new_thread(tracing.write_record, (ours, output))  # `threading` takes milliseconds to load
+    return theirs
 
 
 def _refuse(problem: OSError, control: int) -> NoReturn:
@@ -280,8 +289,11 @@ STEPS: dict[str, Callable[..., None]] = {
 """The steps of a plan by name."""
 
 
-def restrict(plan: dict[str, Any]) -> None:
-    """Restrict this process, which becomes the program, permanently. Raises OSError."""
+def restrict(plan: dict[str, Any], channel: socket.socket | None = None) -> None:
+    """Restrict this process, which becomes the program, permanently. Raises OSError.
+
+    With `channel`, a supervisor records what the program tries.
+    """
     kernel.drop_capabilities()
     for which, most in plan["limits"]:
         hard = resource.getrlimit(which)[1]
@@ -289,10 +301,12 @@ def restrict(plan: dict[str, Any]) -> None:
         resource.setrlimit(which, (least, least))
     if plan["rules"] is None:
         kernel.control_process(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        return
-    ruleset = landlock.make_ruleset_of(plan["rules"], plan["ports"])
-    landlock.enforce(ruleset)
-    os.close(ruleset)
+    else:
+        ruleset = landlock.make_ruleset_of(plan["rules"], plan["ports"])
+        landlock.enforce(ruleset)
+        os.close(ruleset)
+    if channel is not None:
+        tracing.start_record(channel)
 
 
 def _probe() -> None:

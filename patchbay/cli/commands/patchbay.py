@@ -91,6 +91,10 @@ HUB = {
         "patchbay.cli.commands.mount:mount_command",
         "Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.",
     ),
+    "try": LateCommand(
+        "patchbay.cli.commands.trying:try_command",
+        "Run a program once, confined, and say what it tried.",
+    ),
     "search": LateCommand(
         "patchbay.cli.commands.registries.commands:search_command",
         "List the servers of the registry whose names contain WORD.",
@@ -187,7 +191,7 @@ SECTIONS = {
     "Servers": (
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore"),
         *("versions", "diff", "rollback", "logs", "approvals"),
-        *("search", "add", "mount", "outdated", "unmount", "approve", "pins"),
+        *("search", "try", "add", "mount", "outdated", "unmount", "approve", "pins"),
     ),
     "Call": (
         *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),

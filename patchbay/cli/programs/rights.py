@@ -93,7 +93,11 @@ def take_permissions(options: dict[str, Any]) -> ProgramPermissions:
 
 def take_fields(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the values of the options from `options`, and return the given ones as fields of a mount."""
-    found = take_permissions(options)
+    return make_fields(take_permissions(options))
+
+
+def make_fields(found: ProgramPermissions) -> dict[str, Any]:
+    """Return what was given of permissions as fields of a mount."""
     fields: dict[str, Any] = {name: list(getattr(found, name)) for name in ("reads", "writes")}
     fields |= {"home": found.home} if found.home != OWN else {}
     fields |= {"needs": found.needs, "confine": found.confine} | ({} if found.network else {"network": False})

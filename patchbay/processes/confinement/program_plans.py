@@ -90,6 +90,7 @@ def plan_start(
         "mounts": steps,
         "rules": _rules(confinement, places, temporary, walled) if locked else None,
         "ports": [],
+        "record": confinement.record,
         "limits": _limits(confinement),
     }
     changed = _environment(confinement, environment, str(TMP) if walled else str(temporary))

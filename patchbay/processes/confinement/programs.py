@@ -191,7 +191,7 @@ class ProgramConfinement:
     `program` says which program it is: another one under the same name gets another folder. `records` are the hosts
     that it asked its proxy for. `start_folder` is the folder in which it starts when its target names none; empty for
     its own folder. `is_typed` says that a command line started it, whose options say what it may do; else a
-    configuration does.
+    configuration does. `record` is a descriptor to which what it tries is written (`tracing.py`); None for no record.
     """
 
     name: str
@@ -201,6 +201,7 @@ class ProgramConfinement:
     program: str = ""
     start_folder: str = ""
     is_typed: bool = False
+    record: int | None = None
     records: EgressRecords = field(default_factory=EgressRecords, compare=False)
 
     @property

@@ -267,6 +267,7 @@ class _Start:
     plan: bytes | None = None
     temporary: Path | None = None
     egress: Egress | None = None
+    record: int | None = None
 
 
 def _prepare_start(target: Stdio, inherited: Mapping[str, str], confinement: ProgramConfinement | None) -> _Start:
@@ -281,7 +282,9 @@ def _prepare_start(target: Stdio, inherited: Mapping[str, str], confinement: Pro
     except ConfinementMissing as problem:
         raise Unreachable(f"{target.label} cannot be started: {problem}") from problem
     egress = Egress(confinement, planned.egress) if planned.egress is not None else None
-    return _Start(words, planned.environment, planned.folder, planned.plan, planned.temporary, egress)
+    return _Start(
+        words, planned.environment, planned.folder, planned.plan, planned.temporary, egress, confinement.record
+    )
 
 
 async def _start_process(
@@ -299,7 +302,7 @@ async def _start_process(
             stdout=their_output,
             stderr=subprocess.PIPE,
             env=start.environment,
-            pass_fds=(control.fileno(), *passed),
+            pass_fds=(control.fileno(), *passed, *([start.record] if start.record is not None else ())),
             start_new_session=True,
         )
     except BaseException as problem:

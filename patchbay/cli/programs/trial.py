@@ -1,0 +1,163 @@
+"""Run a program once, confined and with an empty folder of its own, list its tools, and say what it tried.
+
+The kernel confines it as always; beside that, a supervisor records which files it opens and where it connects to
+(`processes/confinement/tracing.py`). No tool is called, and what it wrote is removed at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import patchbay
+from patchbay.cli.programs.rights import confine_typed
+from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.connection import Connection
+from patchbay.client.connection.programs.environment import make_launch_environment
+from patchbay.errors import PatchbayError
+from patchbay.kinds.program_places import program_places
+from patchbay.processes.confinement.paths import KERNEL_FOLDERS
+from patchbay.processes.confinement.private_places import find_home
+from patchbay.processes.confinement.program_denials import is_proposable
+from patchbay.processes.confinement.programs import (
+    DEFAULT,
+    TMP,
+    ProgramConfinement,
+    ProgramPermissions,
+    is_within,
+    resolve_place,
+)
+from patchbay.processes.confinement.protections import NAMESPACES
+from patchbay.processes.confinement.tracing import CONNECT, READ, WRITE, is_supported
+from patchbay.settings import Settings
+
+DNS_PORT = "port 53"
+COMPILED = "__pycache__"
+"""Where Python keeps compiled modules; every program tries to write there, and works without."""
+
+
+@dataclass
+class Tried:
+    """What a program tried beside its own folder, without repetitions.
+
+    `reads` are private places and places of the hub, `writes` places that it may not change, `reaches` addresses and
+    sockets. `is_complete` is False where this machine cannot record it.
+    """
+
+    reads: list[str] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+    reaches: list[str] = field(default_factory=list)
+    is_complete: bool = True
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The result of one run: the tools, what was tried, and the failure of a program that did not start."""
+
+    tools: list[dict[str, Any]]
+    tried: Tried
+    failure: PatchbayError | None = None
+
+
+def try_program(
+    target: Stdio,
+    settings: Settings,
+    environ: Mapping[str, str],
+    permissions: ProgramPermissions,
+    start_timeout: float,
+) -> Trial:
+    """Run a program once, and return what it offers and tried, or why it did not start.
+
+    `start_timeout` is in seconds. Everything that it wrote is removed.
+    """
+    with TemporaryDirectory(prefix="patchbay-try-") as folder:
+        places = replace(program_places(settings), folder=Path(folder) / "programs", writes=())
+        permissions = replace(permissions, confine=permissions.confine or DEFAULT)
+        confinement = replace(confine_typed(target, places, permissions, environ), start_folder="")
+        lines: list[str] = []
+        reading, writing = os.pipe()
+        reader = threading.Thread(target=_read_lines, args=(reading, lines))
+        reader.start()
+        tools: list[dict[str, Any]] = []
+        failure: PatchbayError | None = None
+        try:
+            record = writing if is_supported() else None
+            with Connection.open(
+                target,
+                version=patchbay.__version__,
+                start_timeout=start_timeout,
+                environ=make_launch_environment(environ),
+                confinement=replace(confinement, record=record),
+            ) as connection:
+                tools = connection.list_tools()
+        except PatchbayError as problem:
+            failure = problem
+        finally:
+            os.close(writing)
+            reader.join()
+        return Trial(tools, sort_record(lines, confinement), failure)
+
+
+def _read_lines(descriptor: int, lines: list[str]) -> None:
+    with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
+        lines.extend(file)
+
+
+def sort_record(lines: Iterable[str], confinement: ProgramConfinement) -> Tried:
+    """Return what a record says that the program was refused, or reached."""
+    found = Tried(is_complete=is_supported())
+    paths = confinement.allowed_paths()
+    free = (*paths.own, *paths.writes, *KERNEL_FOLDERS)
+    has_own_tmp = NAMESPACES in confinement.names
+    shown = (*paths.own, *paths.writes, *paths.shown)
+    for kind, text in _parse(lines):
+        if kind == CONNECT:
+            if not text.endswith(DNS_PORT) and text not in found.reaches:
+                found.reaches.append(text)
+            continue
+        try:
+            place = resolve_place(text, confinement.environ)
+            is_hidden = is_within(place, paths.hidden) and not is_within(place, shown)
+            if kind == READ and is_hidden and os.path.lexists(place) and not _is_above(place, shown):
+                _add(found.reads, place, confinement)
+            elif kind == WRITE and has_own_tmp and _is_in_own_tmp(place):
+                continue
+            elif kind == WRITE and not is_within(place, free) and COMPILED not in place.parts and not place.is_dir():
+                _add(found.writes, place, confinement)
+        except (OSError, ValueError):  # a text of a stranger that is no path
+            continue
+    return found
+
+
+def _parse(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        kind, _, text = line.strip().partition(" ")
+        yield kind, str(ast.literal_eval(text))
+
+
+def _is_in_own_tmp(place: Path) -> bool:
+    """Whether a place is in the program's own /tmp: its folder there is none of this machine."""
+    return place.is_relative_to(TMP) and (place.parent == TMP or not place.parent.exists())
+
+
+def _is_above(place: Path, shown: Iterable[Path]) -> bool:
+    return any(one.is_relative_to(place) for one in shown)
+
+
+def _add(found: list[str], place: Path, confinement: ProgramConfinement) -> None:
+    home = find_home(confinement.environ).resolve()
+    text = f"~/{place.relative_to(home)}" if place != home and place.is_relative_to(home) else str(place)
+    if text not in found:
+        found.append(text)
+
+
+def list_folders_to_write(tried: Tried, environ: Mapping[str, str], hub: Iterable[Path]) -> list[str]:
+    """Return the folders of what a program tried to change that a line may open."""
+    folders = dict.fromkeys(str(resolve_place(one, environ).parent) for one in tried.writes)
+    return [one for one in folders if Path(one).is_dir() and is_proposable(one, environ, tuple(hub))]

@@ -1,0 +1,85 @@
+"""`patchbay try` runs a program once in its confinement, lists its tools, and says what it tried."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import pytest
+
+from patchbay.processes.confinement.tracing import is_supported
+from tests.checkout import ROOT
+from tests.cli.workspace import Workspace
+
+pytestmark = pytest.mark.process
+
+PROGRAM = ROOT / "tests" / "attacks" / "spying_program.py"
+
+
+@pytest.fixture
+def place(workspace: Workspace) -> Workspace:
+    """A user with a key and notes."""
+    workspace.environment |= {
+        "PATCHBAY_SERVERS": str(workspace.work / "servers"), "PATCHBAY_DATA": str(workspace.work / "data")
+    }  # fmt: skip
+    for name in (".ssh/id_ed25519", "notes/a", "private/b"):
+        (workspace.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace.home / name).write_text("of the user")
+    return workspace
+
+
+def tried(place: Workspace, *words: str, options: str = "") -> dict[str, Any]:
+    quoted = " ".join(f"'{word}'" for word in words)
+    done = place.quick(f"patchbay try --json {options} {sys.executable} {PROGRAM} {quoted}")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_it_lists_the_tools_and_what_the_program_tried(place: Workspace) -> None:
+    home = place.home
+    found = tried(place, f"ssh={home}/.ssh/id_ed25519", f"change>{home}/notes/changed", f"note={home}/notes/a")
+    assert [tool["name"] for tool in found["tools"]] == ["spied"]
+    assert "refused" in json.loads(found["tools"][0]["description"])["ssh"]
+    assert is_supported() and found["tried"]["complete"]
+    assert found["tried"]["reads"] == ["~/.ssh/id_ed25519"]
+    assert found["tried"]["writes"] == ["~/notes/changed"]
+    assert found["wanted"] == [str(home / "notes")]
+    assert "writes" not in found["definition"], "what the program wants is no reason to allow it"
+
+
+def test_it_says_where_the_program_connects_to(place: Workspace) -> None:
+    code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('127.0.0.1', 9))"
+    done = place.quick(f'patchbay try --json {sys.executable} -c "{code}"')
+    assert done.code != 0, "it is no MCP server"
+    assert json.loads(done.out)["tried"]["reaches"] == ["127.0.0.1 port 9"]
+
+
+def test_nothing_of_the_program_stays_on_the_disk(place: Workspace) -> None:
+    before = {one.name for one in Path(gettempdir()).glob("patchbay-try-*")}
+    found = tried(place, "own>left-behind")
+    assert json.loads(found["tools"][0]["description"])["own"] == "5"
+    assert not (place.work / "data").exists() and not (place.work / "left-behind").exists()
+    assert {one.name for one in Path(gettempdir()).glob("patchbay-try-*")} <= before
+
+
+def test_it_saves_the_definition_without_what_only_the_program_wants(place: Workspace) -> None:
+    change = f"change>{place.home}/private/changed"
+    tried(place, change, options=f"--save spy --writes {place.home}/notes")
+    saved = json.loads((place.work / "servers" / "spy.json").read_text())
+    assert saved["writes"] == [str(place.home / "notes")]
+    assert saved == {"kind": "upstream", "address": saved["address"], "writes": saved["writes"]}
+
+
+def test_it_prints_what_the_words_of_the_user_name(place: Workspace) -> None:
+    done = place.quick(f"patchbay try {sys.executable} {PROGRAM} --output-dir {place.home}/notes")
+    assert done.code == 0, done.err
+    assert f'"writes": ["{place.home}/notes"]' in done.out and "the option --output-dir names it" in done.out
+
+
+def test_a_url_is_no_program(place: Workspace) -> None:
+    done = place.quick("patchbay try https://far.example/mcp")
+    assert done.code == 2 and "expected a program" in done.err
