@@ -205,11 +205,11 @@ class Trial:
             return f"an error: {used.said[:300]}"
         if used.tools.keys() != direct.tools.keys():
             return f"other tools: {', '.join(sorted(used.tools.keys() ^ direct.tools.keys())[:5])}"
-        differing = [
-            name
-            for name, tool in direct.tools.items()
-            if self._without_folders(json.dumps(used.tools[name])) != self._without_folders(json.dumps(tool))
-        ]
+        one, other = (
+            {name: self._without_folders(json.dumps(tool, sort_keys=True)) for name, tool in tools.items()}
+            for tools in (direct.tools, used.tools)
+        )
+        differing = [name for name, tool in one.items() if other[name] != tool]
         if differing:
             return f"tools with other descriptions: {', '.join(differing[:5])}"
         if self._says() not in used.said:
