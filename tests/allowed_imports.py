@@ -36,6 +36,7 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
         "mount.description",
         "openapi.kind",
     ),
+    "patchbay/catalogue/operating/proposed_lines.py": ("mount.configuration",),
     "patchbay/catalogue/operating/updates.py": (
         "mount.configuration",
         "mount.liveness",
@@ -52,6 +53,10 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
         "mount.configuration",
         "mount.kind",
         "openapi.kind",
+    ),
+    "patchbay/cli/doctor/package_names.py": (
+        "python.environments.imports",
+        "python.environments.requirements",
     ),
     "patchbay/cli/server_directory.py": (
         "mount.standing_connections",
@@ -110,7 +115,10 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
         "visibility",
         "watching",
     ),
-    "patchbay/cli": ("commands",),
+    "patchbay/cli": (
+        "commands",
+        "programs",
+    ),
     "patchbay/client": (
         "addresses",
         "connection",

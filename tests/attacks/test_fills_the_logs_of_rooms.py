@@ -15,7 +15,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from patchbay.catalogue.contents.ledger import ROOM_BYTES
+from patchbay.catalogue.contents.ledger import ROOM_BYTES, Used
 from patchbay.catalogue.contents.tallies import SHARE_OF_LIMIT
 from patchbay.events import Failed
 from patchbay.rooms.rooms import Rooms
@@ -92,7 +92,8 @@ def written(hub: Hub) -> int:
 
 def counted(hub: Hub, name: str) -> int:
     """What the account of a key says that it has written."""
-    return hub.catalogue.contents.results.ledger.used(f"key:{name}", ROOM_BYTES).bytes
+    used: Used = hub.catalogue.contents.results.ledger.used(f"key:{name}", ROOM_BYTES)
+    return used.bytes
 
 
 def test_what_one_key_writes_into_all_rooms_has_a_limit(hub: Hub) -> None:
