@@ -59,7 +59,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         folder = Path(name)
         for path, text in (
             ("home/.ssh/id_ed25519", "private"),
-            ("home/notes/a", "a note"),
+            ("home/notes/a.md", "a note"),
             ("data/operator-token", "token"),
             ("servers/own.py", ""),
         ):
@@ -74,7 +74,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         for each, value in environ.items():
             monkeypatch.setenv(each, value)
         words = [
-            f"token={folder}/data/operator-token", f"ssh={folder}/home/.ssh/id_ed25519", f"note={folder}/home/notes/a",
+            f"token={folder}/data/operator-token", f"ssh={folder}/home/.ssh/id_ed25519", f"note={folder}/home/notes/a.md",
             f"plant>{folder}/servers/planted.py", f"change>{folder}/home/notes/changed",
         ]  # fmt: skip
         quoted = " ".join(f"'{word}'" for word in words)

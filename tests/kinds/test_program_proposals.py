@@ -45,7 +45,7 @@ def proposed(home: Path, *words: str, cwd: str | None = None, folder: Path | Non
         (("uv", "--directory", "{home}/work", "run", "a.py"), {}, {"writes": ["{home}/work"]}),
         (("npx", "-y", "@playwright/mcp@latest"), {}, {"needs": "browser"}),
         (("uvx", "mcp-server-time", "--local-timezone=Europe/Berlin"), {}, {}),
-        (("python", "{home}/work/server.py"), {}, {}),
+        (("python", "{home}/jobs/server.py"), {}, {}),
         (("npx", "-y", "any", "--config", "{home}/notes/settings.json", "--prefix", "/api"), {}, {}),
         (MEMORY, {"MEMORY_FILE_PATH": "memory.json"}, {}),
     ],
@@ -123,7 +123,7 @@ def test_a_container_engine_is_not_opened(home: Path) -> None:
 
 
 def test_only_values_of_the_user_count_where_the_rest_is_that_of_a_registry(home: Path) -> None:
-    env = {"A_FILE": f"{home}/work/a", "B_DIR": str(home)}
+    env = {"A_FILE": f"{home}/jobs/a", "B_DIR": str(home)}
     target = Stdio("npx", ("-y", "server-filesystem", str(home / "notes")), env)
     found = propose(target, {"HOME": str(home)}, (), home, frozenset(("A_FILE",)))
     assert dict(found.fields) == {"writes": [f"{home}/work"]} and found.refused == ()
