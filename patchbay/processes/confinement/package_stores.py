@@ -17,6 +17,7 @@ from patchbay.processes.confinement.private_places import find_home
 
 OWN_STORES = (
     ("UV_CACHE_DIR", ".cache/uv"),
+    ("UV_TOOL_DIR", ".local/share/uv/tools"),
     ("npm_config_cache", ".npm"),
     ("BUN_INSTALL_CACHE_DIR", ".bun/install/cache"),
     ("DENO_DIR", ".cache/deno"),
@@ -25,7 +26,6 @@ OWN_STORES = (
 
 READ_STORES = (
     ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python"),
-    ("UV_TOOL_DIR", ".local/share/uv/tools"),
     ("PLAYWRIGHT_BROWSERS_PATH", ".cache/ms-playwright"),
     ("PUPPETEER_CACHE_DIR", ".cache/puppeteer"),
 )
