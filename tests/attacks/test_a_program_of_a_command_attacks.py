@@ -73,9 +73,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         }  # fmt: skip
         for each, value in environ.items():
             monkeypatch.setenv(each, value)
+        home = folder / "home"
         words = [
-            f"token={folder}/data/operator-token", f"ssh={folder}/home/.ssh/id_ed25519", f"note={folder}/home/notes/a.md",
-            f"plant>{folder}/servers/planted.py", f"change>{folder}/home/notes/changed",
+            f"token={folder}/data/operator-token", f"ssh={home}/.ssh/id_ed25519", f"note={home}/notes/a.md",
+            f"plant>{folder}/servers/planted.py", f"change>{home}/notes/changed",
         ]  # fmt: skip
         quoted = " ".join(f"'{word}'" for word in words)
         made = Machine(folder, environ, f"mcp+stdio:{sys.executable} {PROGRAM} {quoted}")
