@@ -30,6 +30,7 @@ READERS = {
     "patchbay/client/": "the client has no store",
     "patchbay/documents/": "files and their times",
     "patchbay/kinds/": "files, programs and connections of this machine",
+    "patchbay/processes/egress/egress_records.py": "the time that a page shows; a record counts for about a month",
     "patchbay/activity/denied_folders.py": "a record counts for about a week",
     "patchbay/protocol/streams/listener_slots.py": "a picture of this process",
     "patchbay/catalogue/operating/removal.py": "the name of a folder",

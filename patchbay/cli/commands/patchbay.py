@@ -161,7 +161,7 @@ HUB = {
     ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
-        "Make, list and revoke personal keys.",
+        "Make, list and revoke personal keys, and show what callers use.",
     ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",
