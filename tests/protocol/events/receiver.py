@@ -28,7 +28,8 @@ SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 class Receiver:
     """What came: `events` are the bodies that were accepted, in order. `failures` is the share of refused deliveries.
 
-    `echoes` says whether a challenge is answered.
+    `echoes` says whether a challenge is answered. With a `status` other than 200, a delivery is answered with it, with
+    `answer`, and with `location` as its redirect. `paths` are those of all requests.
     """
 
     def __init__(self, port: int) -> None:
@@ -39,6 +40,9 @@ class Receiver:
         self.requests = 0
         self.failures = 0.0
         self.status = 200
+        self.answer = b""
+        self.location = ""
+        self.paths: list[str] = []
         self.echoes = True
         self.wrong_signatures = 0
         self.changed = threading.Condition()
@@ -55,7 +59,7 @@ class Receiver:
             if value.get("type") == "verification":
                 return 200, json.dumps({"challenge": value["challenge"] if self.echoes else "no"}).encode()
             if self.status != 200:
-                return self.status, b""
+                return self.status, self.answer
             if self._random.random() < self.failures / 2:
                 return 503, b""
             (self.controls if "type" in value else self.events).append(value)
@@ -109,8 +113,11 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            one.paths.append(self.path)
             status, answer = one.receive(self.headers, body)
             self.send_response(status)
+            if one.location and 300 <= status < 400:
+                self.send_header("Location", one.location)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)

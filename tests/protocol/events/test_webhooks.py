@@ -15,9 +15,9 @@ from patchbay.protocol.event_methods.webhooks import find_end, renew
 from patchbay.protocol.webhooks.delivery import WebhookDelivery
 from patchbay.protocol.webhooks.sending import Sender
 from patchbay.protocol.webhooks.subscriptions import Webhook, Webhooks, subscription_id
-from patchbay.topics import LEASES
+from patchbay.topics import EVENT_SUBSCRIPTIONS, LEASES
 from tests.access.members import TOKEN, accept_member_tokens
-from tests.access.team import team_hub
+from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
@@ -205,3 +205,46 @@ def test_the_id_of_a_subscription_with_an_integer_beyond_64_bits_is_made() -> No
         for more in (0, 1, 0)
     ]
     assert ids[0] == ids[2] != ids[1]
+
+
+def test_a_redirect_of_an_endpoint_is_not_followed_and_its_answer_is_not_passed_on(
+    hub: Hub, receiver: Receiver
+) -> None:
+    """49.4: status 307 would repeat the delivery at the other address."""
+    id = subscribe(hub, receiver.url)["id"]
+    receiver.status, receiver.location, receiver.answer = 307, "/elsewhere", b"words of the endpoint"
+    report(hub, title="redirected")
+    webhooks = hub.app.extensions["dispatcher"].services.webhooks
+    until(lambda: webhooks.progress(id)[0].last_error, "the failure is noted")
+    assert set(receiver.paths) == {"/hook"}
+    again = subscribe(hub, receiver.url)
+    assert again["deliveryStatus"]["lastError"] == "http_4xx"
+    assert "words of the endpoint" not in str(again)
+
+
+def test_the_secret_of_a_subscriber_is_stored_sealed_with_the_key_of_the_hub(hub: Hub, receiver: Receiver) -> None:
+    """49.4"""
+    id = subscribe(hub, receiver.url)["id"]
+    store = hub.catalogue.store
+    [entry] = store.journal.tail(f"{EVENT_SUBSCRIPTIONS}{id}", 10)
+    assert SECRET.removeprefix("whsec_").encode() not in entry.data and receiver.url.encode() not in entry.data
+    found = hub.app.extensions["dispatcher"].services.webhooks.find(id)
+    assert found.secret == SECRET
+    assert Webhooks(store, b"0" * 32).find(id) is None
+
+
+def test_a_webhook_ends_when_the_grants_deny_its_principal_the_server(tmp_path: Path, receiver: Receiver) -> None:
+    """49.4: each delivery asks for the rights of the subscriber anew."""
+    hub = team_hub(tmp_path, {"desk.py": SOURCE}, webhook_hosts=(HOST,))
+    try:
+        hub.client.environ_base["HTTP_AUTHORIZATION"] = new_key(hub, "ann")["Authorization"]
+        subscribe(hub, receiver.url)
+        hub.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {hub.token}"
+        report(hub, title="before")
+        until(lambda: titles(receiver) == ["before"], "the delivery")
+        set_grants(hub, {"grants": [{"to": ["key:ann"], "may": ["call"], "on": ["date"]}]})
+        report(hub, title="after")
+        until(lambda: bool(receiver.controls), "the end")
+        assert receiver.controls[0]["type"] == "terminated" and titles(receiver) == ["before"]
+    finally:
+        hub.close()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -191,3 +195,51 @@ def test_a_domain_whose_catalogue_is_a_redirect_that_is_not_followed_has_none(pl
         threading.Thread(target=server.serve_forever, daemon=True).start()
         assert find_servers(f"http://127.0.0.1:{server.server_address[1]}") == []
         server.shutdown()
+
+
+@contextmanager
+def serving_catalogue(*entries: dict[str, Any]) -> Iterator[str]:
+    """Serve a catalogue on this machine; give the URL of its domain, which ORIGIN stands for in the entries."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"specVersion": "1.0", "entries": entries}).replace("ORIGIN", origin).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Write no log line."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        origin = f"http://127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield origin
+        finally:
+            server.shutdown()
+
+
+def entry_with(url: str) -> dict[str, Any]:
+    """An entry whose card is inside the catalogue."""
+    card = {"name": "example/notes", "version": "1", "remotes": [{"type": "streamable-http", "url": url}]}
+    return {"identifier": "urn:air:example:mcp:notes", "type": CARD_TYPE, "data": card}
+
+
+def test_a_card_leads_to_the_domain_itself_or_to_a_host_with_https() -> None:
+    """Issue 49, item 4."""
+    refused = ("http://far.example/mcp", "http://127.0.0.1:1/mcp", "https://user@far.example/mcp", "file:///etc/passwd")
+    with serving_catalogue(*map(entry_with, (*refused, "ORIGIN/mcp", "https://far.example/mcp"))) as origin:
+        assert [one.url for one in find_servers(origin)] == [f"{origin}/mcp", "https://far.example/mcp"]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_document_of_a_catalogue_at_another_host_is_read_only_at_a_public_address(scheme: str) -> None:
+    """Issue 49, item 4: nothing connects to a private address that a catalogue names."""
+    with socket.create_server(("127.0.0.1", 0)) as inside:
+        inside.setblocking(False)
+        url = f"{scheme}://127.0.0.1:{inside.getsockname()[1]}/card"
+        own = entry_with("ORIGIN/mcp")
+        with serving_catalogue({"identifier": "x", "type": CARD_TYPE, "url": url}, own) as origin:
+            assert [one.url for one in find_servers(origin)] == [f"{origin}/mcp"]
+        with pytest.raises(BlockingIOError):
+            inside.accept()

@@ -35,6 +35,25 @@ def test_the_bytes_decide_the_type() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "media_type"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\0\0\0\0WEBP", "image/webp"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", SVG),
+    ],
+)
+def test_pictures_of_five_types_are_shown_up_to_the_limit(start: bytes, media_type: str) -> None:
+    """Issue 49, item 4: the five types and the size that docs/security.md names."""
+    assert MAX_ICON_BYTES == 64 * 1024
+    whole = start.ljust(MAX_ICON_BYTES)
+    found = find_icon([{"src": data_url(whole)}])
+    assert found is not None and (found.media_type, found.data) == (media_type, whole)
+    assert find_icon([{"src": data_url(whole + b" ")}]) is None
+
+
+@pytest.mark.parametrize(
     "source",
     [
         data_url(PNG + b"x" * MAX_ICON_BYTES),
