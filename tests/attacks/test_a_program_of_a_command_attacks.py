@@ -141,6 +141,18 @@ def test_an_option_of_the_command_opens_a_folder_and_nothing_of_the_hub(
     assert json.loads(way(machine))["change"].startswith("refused: ")
 
 
+@pytest.mark.parametrize("way", [(), ("--keep",)], ids=["command", "kept_connection"])
+def test_a_program_whose_network_cannot_be_restricted_does_not_start(machine: Machine, way: tuple[str, ...]) -> None:
+    words = ["mcp", "tools", machine.address, "--no-network", "--confine", "off", *way]
+    done = subprocess.run(
+        [sys.executable, "-m", "patchbay", *words],
+        env=machine.environ, cwd=machine.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0 and not done.stdout
+    assert '"network": false, and its confinement is switched off' in done.stderr
+    assert not machine.planted.exists()
+
+
 def test_a_failure_names_the_option_that_allows_it(machine: Machine) -> None:
     machine.environ["PATCHBAY_CONFINE"] = "default"
     note = machine.folder / "home" / "notes" / "b"

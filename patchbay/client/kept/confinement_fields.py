@@ -14,8 +14,11 @@ _PLACES = ("hidden", "kept", "own")
 
 
 def encode_confinement(confinement: ProgramConfinement | None) -> dict[str, Any] | None:
-    """Return a confinement as a JSON object, without its environment; None for a program with all rights."""
-    if confinement is None or not confinement.is_on:
+    """Return a confinement as a JSON object, without its environment; None for a program with all rights.
+
+    A confinement that is off and restricts the network stays: the background process refuses to start such a program.
+    """
+    if confinement is None or (not confinement.is_on and confinement.permissions.network is True):
         return None
     places = {one.name: getattr(confinement.places, one.name) for one in fields(ProgramPlaces)}
     del places["is_secret"]
