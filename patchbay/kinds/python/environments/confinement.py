@@ -4,8 +4,8 @@ uv reads the machine except the files of the hub and private places of the user,
 work and its cache. Two ways:
 
 * `wheels`: no code of a package runs. uv has the credentials of the package indexes, and the cache that all
-  environments share. Landlock alone is used where the kernel has it: mounts would keep uv from linking files of the
-  cache, and each environment would take its disk space again.
+  environments share. Landlock alone is used where the kernel has it, also where confinement is required: mounts would
+  keep uv from linking files of the cache, and each environment would take its disk space again.
 * `builds`: packages may run code. uv has no credentials, and a cache of its own, because what one build puts into a
   shared cache would become part of other environments.
 
@@ -62,9 +62,9 @@ def confine_uv(
 ) -> UvConfinement:
     """Return how uv runs in the folder `work`. `environ` are its variables, `cache` the cache of all environments."""
     wanted = places.wanted
-    if not builds and LANDLOCK in active_program_protections(wanted):
-        wanted = (LANDLOCK,)
     mode = places.confine if places.confine != OFF else DEFAULT
+    if not builds and LANDLOCK in active_program_protections(wanted):
+        wanted, mode = (LANDLOCK,), DEFAULT  # REQUIRED needs namespaces too
     # The folder of the work is the own folder: it is in the data folder, as the folders of mounted programs are.
     changed = () if builds else (cache,)
     own = replace(places, folder=work.parent, wanted=wanted, confine=mode, file_bytes=FILE_BYTES, own=changed)
