@@ -30,7 +30,7 @@ def _inspection_lines(found: Json) -> Iterator[str]:
     if found.get("protocolVersion"):
         yield f"{_style_heading('Revision')}: {_one_line(found['protocolVersion'])}"
     if found.get("contract"):
-        yield f"{_style_heading('Contract')}: {_one_line(found['contract'])}"
+        yield f"{_style_heading('Digest of the tools')}: {_one_line(found['contract'])}"
     if found.get("capabilities"):
         names = ", ".join(_one_line(name) for name in _capability_names(found["capabilities"]))
         yield f"{_style_heading('Capabilities')}: {names}"

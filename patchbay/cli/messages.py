@@ -155,9 +155,9 @@ class LateCommandGroup(click.Group):
         """Find the command of the first argument. Raises UsageError with similar names for an unknown one."""
         name = args[0]
         if name not in self.late and not name.startswith("-"):
-            raise click.UsageError(
-                f"{describe_unknown_name(name, list(self.late), 'command')} `{ctx.command_path} --help` lists all", ctx
-            )
+            unknown = describe_unknown_name(name, list(self.late), "command").removesuffix(".")
+            stop = "" if unknown.endswith("?") else "."
+            raise click.UsageError(f"{unknown}{stop} Run `{ctx.command_path} --help` for all commands.", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -71,7 +71,7 @@ def test_the_options_asked_for_most_come_first() -> None:
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("add", {"servers", "registry", "pypi", "npm"}),
+        ("add", {"servers", "registry", "pypi", "npm", "confine", "writes"}),
         ("approve", {"data"}),
         ("audit export", {"data"}),
         ("audit prune", {"data"}),
@@ -82,7 +82,7 @@ def test_the_options_asked_for_most_come_first() -> None:
         ("key new", {"data"}),
         ("list", {"data", "servers"}),
         ("login", {"data", "host", "port", "public_url"}),
-        ("mount", {"servers"}),
+        ("mount", {"servers", "confine", "writes"}),
         ("outdated", {"servers", "data", "pypi", "npm"}),
         ("people list", {"data"}),
         ("pins list", {"data"}),

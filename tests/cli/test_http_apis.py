@@ -121,7 +121,7 @@ def test_the_operations_are_listed_as_tools_are(workspace: Workspace, api: str) 
     shown = workspace.quick(f"jn inspect openapi+{api}").out
     assert "listTrials(X-Key: string, gene: string, limit?: integer = 5)" in shown
     cid = workspace.quick(f"jn mcp hash openapi+{api} --kind cid").out.strip()
-    assert f"\nContract: {cid}\n" in shown
+    assert f"\nDigest of the tools: {cid}\n" in shown
     pinned = f"jn call 'openapi+{api}?schema={cid}&header.X-Key=k' listTrials gene=A"
     assert workspace.quick(pinned).code == exit_codes.OK
     assert workspace.quick(pinned.replace(cid, cid[:-4] + "aaaa")).code == exit_codes.CHANGED

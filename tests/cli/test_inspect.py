@@ -16,7 +16,7 @@ Server: changing
 Transport: stdio
 Version: 1
 Revision: 2025-11-25
-Contract: bafkreigjtajfkuf4hgjzq53ezeptnuydaidaegasd62umyg3wkn25pkvny
+Digest of the tools: bafkreigjtajfkuf4hgjzq53ezeptnuydaidaegasd62umyg3wkn25pkvny
 Capabilities: prompts, resources, tools (listChanged)
 
 Tools (2):

@@ -109,8 +109,8 @@ def test_the_contract_that_is_printed_can_be_expected_without_a_profile(workspac
     cid = workspace.quick(f"jn mcp hash '{address}' --kind cid").out.strip()
     sha256 = workspace.quick(f"jn mcp hash '{address}' --kind sha256").out.strip()
     both = workspace.quick(f"jn mcp hash '{address}'")
-    assert (both.out, both.err) == (f"{sha256}\n", f"Contract: {cid}\n")
-    assert f"\nContract: {cid}\n" in workspace.quick(f"jn inspect '{address}'").out
+    assert (both.out, both.err) == (f"{sha256}\n", f"Digest of the tools: {cid}\n")
+    assert f"\nDigest of the tools: {cid}\n" in workspace.quick(f"jn inspect '{address}'").out
     call = f"jn call '{address}?schema={cid}' count n=5"
     assert workspace.quick(call).records[0]["text"] == "five"
     workspace.serve(COUNT | {"description": "Counts otherwise"})

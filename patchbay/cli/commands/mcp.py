@@ -112,7 +112,7 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
         address = complete_reference(address)
         click.echo(work.sources.find(address, work.context).versions(address, work.context))
     if kind is None:
-        write_note(f"Contract: {compute_contract_cid(found)}")
+        write_note(f"Digest of the tools: {compute_contract_cid(found)}")
 
 
 @mcp.command("skills", epilog=with_examples("patchbay mcp skills http://127.0.0.1:8000/mcp/crafts", after=SKILLS))

@@ -58,8 +58,9 @@ def describe_sessions(standing: StandingConnection) -> str:
         return f"All callers share one {each}"
     count = 1 + standing.call_connections.count
     return (
-        f"Each session of a client has its own {each}; {count} {each if count == 1 else several} run now, of at most"
-        f" {1 + mount.session_limit}, and one ends after {mount.session_idle / 60:g} minutes without a call"
+        f"Each session of a client has its own {each}; {count} {f'{each} is' if count == 1 else f'{several} are'}"
+        f" {'running' if standing.is_program else 'open'} (at most {1 + mount.session_limit}), and one ends after"
+        f" {mount.session_idle / 60:g} minutes without a call"
     )
 
 

@@ -145,8 +145,8 @@ def test_the_page_says_who_shares_a_process_and_how_many_run(mounted: Callable[.
     server = mounted(session_limit=7, session_idle=90)
     server.count(server.open())
     page = server.hub.as_operator().client.get("/servers/stateful").text
-    assert "Each session of a client has its own process; 2 processes run now, of at most 8, and one ends after" in page
-    assert "after 1.5 minutes without a call" in page
+    assert "Each session of a client has its own process; 2 processes are running (at most 8), and one" in page
+    assert "ends after 1.5 minutes without a call" in page
 
 
 def test_a_session_is_told_when_its_process_had_ended(hub: RunningHub) -> None:
