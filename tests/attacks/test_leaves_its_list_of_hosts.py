@@ -109,7 +109,7 @@ def _lists(services: Services) -> dict[str, list[str]]:
 
 @contextmanager
 def attacked(way: Way, services: Services) -> Iterator[Scene]:
-    """A hub with programs that have lists; the third one has the whole network."""
+    """A hub with programs that have lists, one with the whole network (`free`), and one without any (`closed`)."""
     folder = Path(mkdtemp(prefix="attacked-"))
     try:
         (folder / "servers").mkdir()
@@ -117,7 +117,7 @@ def attacked(way: Way, services: Services) -> Iterator[Scene]:
         names = "".join(f"{address} {name}\n" for name, address in HOSTS.items())
         (folder / "hosts").write_text(f"127.0.0.1 localhost\n{names}{MIXED}")
         address = f"mcp+stdio:{sys.executable} {PROGRAM}"
-        for name, entries in (*_lists(services).items(), ("free", True)):
+        for name, entries in (*_lists(services).items(), ("free", True), ("closed", False)):
             mount = {"kind": "upstream", "address": address, "network": entries, "timeout": 40}
             (folder / "servers" / f"{name}.json").write_text(json.dumps(mount))
         if is_ordinary(way):
@@ -143,7 +143,7 @@ def services() -> Iterator[Services]:
 @pytest.fixture(scope="module", params=WAYS, ids=lambda way: way.name)
 def scene(request: pytest.FixtureRequest, services: Services) -> Iterator[Scene]:
     with attacked(request.param, services) as found:
-        for name in ("hostile", "neighbour", "free"):
+        for name in ("hostile", "neighbour", "free", "closed"):
             until(lambda name=name: found.attack("processes", server=name).isdecimal())  # type: ignore[misc]
         yield found
 
@@ -169,6 +169,16 @@ def test_it_leaves_its_namespace_by_a_socket(scene: Scene, services: Services) -
         assert scene.is_refused("reach_host", host, scene.hub.port), host
     for host in ("8.8.4.4", "169.254.169.254", "10.0.0.5"):
         assert scene.is_refused("ping", host), host
+
+
+def test_without_a_network_it_reaches_no_host(scene: Scene, services: Services) -> None:
+    """With `"network": false`: neither the hub, nor this machine, nor another host, nor the proxy of lists."""
+    places = (("127.0.0.1", scene.hub.port), ("127.0.0.1", services.listed.port), ("::1", services.listed.port))
+    for host, port in (*places, ("8.8.4.4", 443), ("10.0.0.5", 443)):
+        assert scene.attack("reach_host", host, port, server="closed").startswith("refused: "), host
+    datagrams = services.datagrams.getsockname()[1]
+    assert scene.attack("send_datagram", "127.0.0.1", datagrams, server="closed").startswith("refused: ")
+    assert scene.attack("reach", services.listed.port, server="free") == "reached"
 
 
 def test_it_leaves_its_namespace_by_datagrams_and_names(scene: Scene, services: Services) -> None:
