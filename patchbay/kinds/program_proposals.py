@@ -26,6 +26,7 @@ from patchbay.processes.confinement.paths import KERNEL_FOLDERS
 from patchbay.processes.confinement.private_places import RUN_FOLDERS, find_home, find_private_places
 from patchbay.processes.confinement.program_denials import MIN_PARTS, is_proposable
 from patchbay.processes.confinement.programs import BROWSER, TMP, is_there, is_within, resolve_place
+from patchbay.processes.confinement.started_places import find_started_places
 
 MAX_PATH_CHARACTERS = 4095
 MAX_NAMED_PLACES = 50
@@ -210,6 +211,9 @@ class _Proposer:
             return "it is a private place; if the program is to use it, write the line yourself"
         if is_within(place, [*KERNEL_FOLDERS, *map(Path, RUN_FOLDERS)]):
             return "it controls the machine"
+        started = find_started_places(self._environ)
+        if is_within(place, started) or any(one.is_relative_to(place) for one in started):
+            return "programs that you or the hub start come from it; to open it, write the line yourself"
         return "it is a folder of the system, or holds private places"
 
     def _refuse(self, shown: str, one: _Named, reason: str) -> None:

@@ -18,7 +18,7 @@ MEMORY = ("npx", "-y", "@modelcontextprotocol/server-memory")
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    for name in ("notes", "work", ".ssh", ".config/gh", "own"):
+    for name in ("notes", "work", ".ssh", ".config/gh", "own", ".local/bin"):
         (tmp_path / "home" / name).mkdir(parents=True)
     for name in ("data", "servers"):
         (tmp_path / "hub" / name).mkdir(parents=True)
@@ -75,6 +75,7 @@ def test_what_is_named_is_proposed_and_nothing_else(
         ("{hub}/data", "it belongs to the hub itself"),
         ("{hub}/servers", "it belongs to the hub itself"),
         ("{hub}", "the files of the hub are in it"),
+        ("~/.local/bin", "programs that you or the hub start come from it"),
         ("~/own/link", "it is a private place"),
         ("~/own/../.ssh", "it is a private place"),
         ("~/own/agent.socket", "a socket may give power over the whole machine"),
@@ -123,7 +124,7 @@ def test_a_container_engine_is_not_opened(home: Path) -> None:
 
 
 def test_only_values_of_the_user_count_where_the_rest_is_that_of_a_registry(home: Path) -> None:
-    env = {"A_FILE": f"{home}/jobs/a", "B_DIR": str(home)}
+    env = {"A_FILE": f"{home}/work/a", "B_DIR": str(home)}
     target = Stdio("npx", ("-y", "server-filesystem", str(home / "notes")), env)
     found = propose(target, {"HOME": str(home)}, (), home, frozenset(("A_FILE",)))
     assert dict(found.fields) == {"writes": [f"{home}/work"]} and found.refused == ()

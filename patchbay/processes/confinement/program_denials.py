@@ -22,6 +22,7 @@ from patchbay.processes.confinement.paths import KERNEL_FOLDERS
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.programs import TMP, ProgramConfinement, is_within, resolve_place
 from patchbay.processes.confinement.protections import NAMESPACES
+from patchbay.processes.confinement.started_places import find_started_places
 from patchbay.processes.egress.egress_list import is_address, is_private_name, is_this_machine, write_destination
 from patchbay.processes.egress.egress_records import HostRecord
 
@@ -34,7 +35,7 @@ MAX_REFUSED_HOSTS = 5
 MIN_PARTS = 3
 """Parts of a path, `/` included, below which a folder is one of the system: no line is proposed for it."""
 
-SYSTEM_FOLDERS = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var/lib", "/opt", "/run")
+SYSTEM_FOLDERS = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var/lib", "/var/spool", "/opt", "/run")
 
 _PATH = r"['\"‘`]((?:/|~/)[^'\"’`\n]{1,1000})['\"’`]"
 _REFUSED = (
@@ -171,15 +172,16 @@ def _option(line: str) -> str:
 def is_proposable(folder: str | Path, environ: Mapping[str, str], hub: Iterable[Path]) -> bool:
     """Whether a line may open a place: not the home folder, one of the system, or one above private places.
 
-    `hub` are the places of the hub itself: neither they nor a folder above one are proposed. A folder with a socket,
-    such as those of agents in /tmp, is not proposed either.
+    `hub` are the places of the hub itself: neither they nor a folder above one are proposed. So it is with folders of
+    programs that the user or the hub starts. A folder with a socket, such as those of agents in /tmp, is not proposed
+    either. `environ` has HOME and PATH.
     """
     try:
         place = resolve_place(str(folder), environ)
     except ValueError:
         return False
     home = find_home(environ).resolve()
-    private = (*find_private_places(environ), *(one.resolve() for one in hub))
+    private = (*find_private_places(environ), *find_started_places(environ), *(one.resolve() for one in hub))
     above = home.is_relative_to(place) or any(one.is_relative_to(place) for one in private)
     closed = (*private, *KERNEL_FOLDERS, *map(Path, SYSTEM_FOLDERS))
     return len(place.parts) >= MIN_PARTS and not above and not is_within(place, closed) and not _has_socket(place)
