@@ -80,7 +80,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def record(output: int) -> socket.socket:
-    """Record what the program tries, on the descriptor `output`; return the socket that takes its listener."""
+    """Record what the program tries, on the descriptor `output`; return the socket that takes its listener.
+
+    The program itself does not get `output`.
+    """
+    os.set_inheritable(output, False)
     ours, theirs = socket.socketpair()
     _thread.start_new_thread(tracing.write_record, (ours, output))  # `threading` takes milliseconds to load
     return theirs

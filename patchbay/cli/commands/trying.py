@@ -106,7 +106,8 @@ def _as_json(trial: Trial, proposal: Proposal, definition: Mapping[str, Any], wa
             "reads": tried.reads,
             "writes": tried.writes,
             "reaches": tried.reaches,
-            "complete": tried.is_complete,
+            "complete": not tried.missing,
+            "missing": tried.missing,
         },
         "wanted": list(wanted),
         "refused": list(proposal.refused),
@@ -131,16 +132,18 @@ def _report(trial: Trial, proposal: Proposal, definition: Mapping[str, Any], wan
 
 
 def _report_tried(tried: Tried) -> Iterator[str]:
-    if not tried.is_complete:
-        yield "What it tried is not recorded on this machine."
-        return
+    if tried.missing:
+        yield tried.missing
     rows = (
         *(f"  read {one}: it is hidden" for one in tried.reads),
         *(f"  change {one}: refused" for one in tried.writes),
         *(f"  reach {one}" for one in tried.reaches),
     )
-    yield "What it tried outside its own folder:" if rows else "It tried nothing outside its own folder."
-    yield from rows
+    if rows:
+        yield "What it tried outside its own folder:"
+        yield from rows
+    elif not tried.missing:
+        yield "It tried nothing outside its own folder."
 
 
 def _save(settings: Settings, name: str, definition: Mapping[str, Any], wanted: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,12 +34,20 @@ from patchbay.processes.confinement.programs import (
     resolve_place,
 )
 from patchbay.processes.confinement.protections import NAMESPACES
-from patchbay.processes.confinement.tracing import CONNECT, READ, WRITE, is_supported
+from patchbay.processes.confinement.tracing import CONNECT, MAX_RECORDS, READ, WRITE, is_supported
 from patchbay.settings import Settings
 
 DNS_PORT = "port 53"
 COMPILED = "__pycache__"
 """Where Python keeps compiled modules; every program tries to write there, and works without."""
+
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Bytes of a record that are kept; the record of most programs has some hundred thousand."""
+
+CUT = "It tried more than the record holds, so this list is not complete."
+UNREADABLE = "A part of the record cannot be read, so this list is not complete."
+NOT_RECORDED = "What it tried is not recorded on this machine."
+"""Why a record does not say everything."""
 
 
 @dataclass
@@ -47,13 +55,13 @@ class Tried:
     """What a program tried beside its own folder, without repetitions.
 
     `reads` are private places and places of the hub, `writes` places that it may not change, `reaches` addresses and
-    sockets. `is_complete` is False where this machine cannot record it.
+    sockets. `missing` is a sentence that says why there is more that is not recorded; empty for a complete record.
     """
 
     reads: list[str] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     reaches: list[str] = field(default_factory=list)
-    is_complete: bool = True
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,20 +88,19 @@ def try_program(
         places = replace(program_places(settings), folder=Path(folder) / "programs", writes=())
         permissions = replace(permissions, confine=permissions.confine or DEFAULT)
         confinement = replace(confine_typed(target, places, permissions, environ), start_folder="")
-        lines: list[str] = []
+        record = bytearray()
         reading, writing = os.pipe()
-        reader = threading.Thread(target=_read_lines, args=(reading, lines))
+        reader = threading.Thread(target=_read_record, args=(reading, record))
         reader.start()
         tools: list[dict[str, Any]] = []
         failure: PatchbayError | None = None
         try:
-            record = writing if is_supported() else None
             with Connection.open(
                 target,
                 version=patchbay.__version__,
                 start_timeout=start_timeout,
                 environ=make_launch_environment(environ),
-                confinement=replace(confinement, record=record),
+                confinement=replace(confinement, record=writing if is_supported() else None),
             ) as connection:
                 tools = connection.list_tools()
         except PatchbayError as problem:
@@ -101,22 +108,38 @@ def try_program(
         finally:
             os.close(writing)
             reader.join()
-        return Trial(tools, sort_record(lines, confinement), failure)
+        tried = sort_record(bytes(record), confinement)
+        tried.missing = tried.missing if is_supported() else NOT_RECORDED
+        return Trial(tools, tried, failure)
 
 
-def _read_lines(descriptor: int, lines: list[str]) -> None:
-    with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
-        lines.extend(file)
+def _read_record(descriptor: int, record: bytearray) -> None:
+    """Read a record to its end, so that the supervisor never waits; keep one byte more than the limit."""
+    with os.fdopen(descriptor, "rb") as file:
+        while piece := file.read1(65536):
+            record += piece[: MAX_RECORD_BYTES + 1 - len(record)]
 
 
-def sort_record(lines: Iterable[str], confinement: ProgramConfinement) -> Tried:
-    """Return what a record says that the program was refused, or reached."""
-    found = Tried(is_complete=is_supported())
+def sort_record(record: bytes, confinement: ProgramConfinement) -> Tried:
+    """Return what a record says that the program was refused, or reached.
+
+    What is behind MAX_RECORD_BYTES, and a line that cannot be read, are left out; `missing` says so.
+    """
+    found = Tried()
+    text = record[:MAX_RECORD_BYTES].decode("utf-8", "surrogateescape")
+    lines = text.split("\n")[:-1]  # each line ends with a line feed; the last one of a cut record may be a half
+    if len(record) > MAX_RECORD_BYTES or len(lines) >= MAX_RECORDS:
+        found.missing = CUT
     paths = confinement.allowed_paths()
     free = (*paths.own, *paths.writes, *KERNEL_FOLDERS)
     has_own_tmp = NAMESPACES in confinement.names
     shown = (*paths.own, *paths.writes, *paths.shown)
-    for kind, text in _parse(lines):
+    for line in lines:
+        try:
+            kind, text = _parse(line)
+        except _UNREADABLE:
+            found.missing = found.missing or UNREADABLE
+            continue
         if kind == CONNECT:
             if not text.endswith(DNS_PORT) and text not in found.reaches:
                 found.reaches.append(text)
@@ -135,10 +158,17 @@ def sort_record(lines: Iterable[str], confinement: ProgramConfinement) -> Tried:
     return found
 
 
-def _parse(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        kind, _, text = line.strip().partition(" ")
-        yield kind, str(ast.literal_eval(text))
+_UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
+"""What `ast.literal_eval` raises."""
+
+
+def _parse(line: str) -> tuple[str, str]:
+    """Return the kind of a line of a record, and what it names. Raises one of _UNREADABLE."""
+    kind, _, text = line.partition(" ")
+    named = ast.literal_eval(text)
+    if kind not in (READ, WRITE, CONNECT) or not isinstance(named, str):
+        raise ValueError("expected a kind of a record and a text")
+    return kind, named
 
 
 def _is_in_own_tmp(place: Path) -> bool:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from patchbay.processes.confinement.tracing import is_supported
+from patchbay.cli.programs.trial import CUT, MAX_RECORD_BYTES, UNREADABLE, Tried, sort_record
+from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPermissions, ProgramPlaces
+from patchbay.processes.confinement.tracing import MAX_RECORDS, is_supported
 from tests.checkout import ROOT
 from tests.cli.workspace import Workspace
 
@@ -56,6 +58,43 @@ def test_it_says_where_the_program_connects_to(place: Workspace) -> None:
     done = place.quick(f'patchbay try --json {sys.executable} -c "{code}"')
     assert done.code != 0, "it is no MCP server"
     assert json.loads(done.out)["tried"]["reaches"] == ["127.0.0.1 port 9"]
+
+
+FORGER = """
+import os
+for descriptor in range(3, 64):
+    try:
+        os.write(descriptor, b"connect 'forged port 1'\\nread ((((\\n")
+    except OSError:
+        pass
+"""
+
+
+def test_a_program_cannot_write_into_the_record_of_what_it_tried(place: Workspace) -> None:
+    (place.work / "forger.py").write_text(FORGER)
+    done = place.quick(f"patchbay try --json {sys.executable} -B {place.work / 'forger.py'}")
+    assert done.code != 0, "it is no MCP server"
+    tried = json.loads(done.out)["tried"]
+    assert (tried["reaches"], tried["missing"], tried["complete"]) == ([], "", True)
+
+
+def sorted_record(folder: Path, record: bytes) -> Tried:
+    places = ProgramPlaces(folder / "programs")
+    return sort_record(record, ProgramConfinement("tried", places, ProgramPermissions(), {"HOME": str(folder)}))
+
+
+@pytest.mark.parametrize("line", [b"read ((((", b"read 1", b"other 'a'", b"connect " + b"(" * 5000, b"", b"\xff 'a'"])
+def test_a_line_of_a_record_that_cannot_be_read_is_left_out_and_said(tmp_path: Path, line: bytes) -> None:
+    tried = sorted_record(tmp_path, b"connect 'a port 1'\n" + line + b"\nconnect 'b port 2'\n")
+    assert (tried.reaches, tried.missing) == (["a port 1", "b port 2"], UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    "more", [b"read '/" + b"a" * MAX_RECORD_BYTES + b"'\n", b"read '/a'\n" * MAX_RECORDS], ids=["bytes", "lines"]
+)
+def test_a_record_that_is_full_is_not_complete(tmp_path: Path, more: bytes) -> None:
+    tried = sorted_record(tmp_path, b"connect 'a port 1'\n" + more)
+    assert (tried.reaches, tried.missing) == (["a port 1"], CUT)
 
 
 def test_nothing_of_the_program_stays_on_the_disk(place: Workspace) -> None:
