@@ -13,6 +13,7 @@ from typing import Any
 from flask import Flask
 
 from patchbay.access.keys import PersonalKeys
+from patchbay.access.quotas import Quotas
 from patchbay.access.sign_in_settings import has_authorization_server, has_sign_in, list_open_paths
 from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
@@ -134,9 +135,11 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
 
 def _with_issuer(authentication: Authentication, app: Flask, issuer: Issuer | None) -> WsgiApp:
     """Show clients where they get access tokens, and accept those of an outside issuer."""
-    settings: Settings = app.extensions["dispatcher"].services.settings
+    services = app.extensions["dispatcher"].services
+    settings: Settings = services.settings
     if issuer is not None:
-        return _with_outside_issuer(authentication, issuer, settings, app.extensions["catalogue"].store.journal)
+        journal = app.extensions["catalogue"].store.journal
+        return _with_outside_issuer(authentication, issuer, settings, journal, services.quotas)
     if not has_authorization_server(settings):
         return authentication
     authentication.challenge = make_challenge
@@ -144,12 +147,12 @@ def _with_issuer(authentication: Authentication, app: Flask, issuer: Issuer | No
 
 
 def _with_outside_issuer(
-    authentication: Authentication, issuer: Issuer, settings: Settings, journal: Journal
+    authentication: Authentication, issuer: Issuer, settings: Settings, journal: Journal, quotas: Quotas
 ) -> ResourceMetadata:
     """Accept the access tokens of an outside issuer, and show clients where it is."""
     from patchbay.access.tokens.access_tokens import AccessTokens
 
-    tokens = AccessTokens(issuer, journal)
+    tokens = AccessTokens(issuer, journal, remember=quotas.remember)
     authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it
     authentication.challenge = tokens.challenge
     return ResourceMetadata(

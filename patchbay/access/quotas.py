@@ -59,7 +59,7 @@ WORDS = {
 }
 
 MAX_CACHED_ACCOUNTS = 4096
-"""Pairs of principal and server whose limits are remembered."""
+"""Pairs of principal and server whose limits are remembered; and principals whose groups are."""
 
 SWEEP_CALLS = 10_000
 """Counted calls and streams after which counters that count nothing are removed."""
@@ -217,9 +217,19 @@ class Quotas:
 
     def limits(self, id: str) -> Mapping[str, int]:
         """Return the limits of the principal of an id for the whole of what it does, by name; empty without limits."""
+        return self.limits_of(self._seen.get(id) or Principal(id))
+
+    def limits_of(self, sender: Principal) -> Mapping[str, int]:
+        """Return the limits of a principal, as `limits` does, with the groups that its own credential asserts."""
         with self._lock:
-            accounts = self._find_counters(self._seen.get(id) or Principal(id), "", self._grants()).accounts
+            accounts = self._find_counters(sender, "", self._grants()).accounts
         return next((account.limits for account in accounts if account.key.startswith("principal ")), {})
+
+    def remember(self, sender: Principal) -> None:
+        """Remember the groups that an outside issuer asserts of a sender, for `limits`, which knows its id alone."""
+        if self._seen.get(sender.id) is not sender:
+            with self._lock:
+                self._remember(sender)
 
     def whole_limits(self, id: str) -> dict[str, int]:
         """Return the limits of the principal of an id as all processes together have them, up to rounding."""
@@ -285,9 +295,10 @@ class Quotas:
     def _sweep(self, grants: Grants | None) -> None:
         """Forget the counters that count nothing, and which counters count whom. The caller holds the lock.
 
-        A counter that goes on stays the same object, which every later call finds by its key.
+        A counter that goes on stays the same object, which every later call finds by its key. The groups of principals
+        stay, because what is stored and sent later is limited by the id alone.
         """
-        self._cached, self._cached_for, self._seen, self._counted = {}, grants, {}, 0
+        self._cached, self._cached_for, self._counted = {}, grants, 0
         self._in_use = {key: places for key, places in self._in_use.items() if places}
         self._rates.forget_idle_keys()
 
@@ -295,10 +306,19 @@ class Quotas:
         """Return the counters of a principal on a server, and remember the principal. The caller holds the lock."""
         if sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
             return UNCOUNTED
-        self._seen[sender.id] = sender
+        self._remember(sender)
         accounts = self._find_accounts(sender, server, grants)
         of_server = tuple(account for account in accounts if account.key.startswith("server "))
         return self._counters_of(accounts)._replace(of_server=self._counters_of(of_server))
+
+    def _remember(self, sender: Principal) -> None:
+        """Keep the groups of a principal; beyond MAX_CACHED_ACCOUNTS the oldest goes. The caller holds the lock."""
+        if sender.issuer:  # a principal without one has no groups, or is made of an id alone
+            self._seen.pop(sender.id, None)
+        if sender.groups:
+            self._seen[sender.id] = sender
+            if len(self._seen) > MAX_CACHED_ACCOUNTS:
+                del self._seen[next(iter(self._seen))]
 
     def _counters_of(self, accounts: tuple[Account, ...]) -> Counters:
         return Counters(

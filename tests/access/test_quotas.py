@@ -15,7 +15,7 @@ from patchbay.access.limits.defaults import default_quotas
 from patchbay.access.principals import LOCAL, OPERATOR, Principal
 from patchbay.access.quotas import STORED_LIMITS, Quotas
 from patchbay.boot.grants import Grants, parse_grants
-from patchbay.catalogue.contents.ledger import STORED
+from patchbay.catalogue.contents.ledger import ROOMS, STORED
 from patchbay.errors import ConfigError, OverQuota
 from patchbay.settings import Settings
 from tests.waiting import BOUND
@@ -198,6 +198,29 @@ def test_a_sweep_forgets_no_call_that_counts(monkeypatch: pytest.MonkeyPatch) ->
     assert len(held) == 2 and begun(counts, ANN, "other") == 1, "two calls go on"
     with pytest.raises(OverQuota, match="each caller may have 4 calls in a minute"):
         counts.begin_call(BEN, "notes")
+
+
+def test_the_limits_of_a_group_of_an_issuer_stay_after_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored names the id of its principal alone; new grants, another share and many calls sweep."""
+    monkeypatch.setattr(quotas_module, "SWEEP_CALLS", 5)
+    counts = quotas({"to": ["team"], "rooms": 3}, defaults={"rooms": 20})
+    counts.remember(CAROL)
+    assert counts.stored_limit(CAROL.id, ROOMS).things == 3, "before the first call"
+    counts.share(2)
+    assert counts.stored_limit(CAROL.id, ROOMS).things == 3
+    begun(counts, ANN)
+    assert counts.stored_limit(CAROL.id, ROOMS).things == 3
+    counts.remember(Principal(CAROL.subject, issuer=CAROL.issuer))
+    assert counts.stored_limit(CAROL.id, ROOMS).things == 20, "a later token names no group"
+
+
+def test_the_remembered_groups_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas_module, "MAX_CACHED_ACCOUNTS", 8)
+    counts = quotas({"to": ["team"], "rooms": 3})
+    senders = [Principal(f"user {number}", CAROL.issuer, groups=CAROL.groups) for number in range(20)]
+    for sender in senders:
+        counts.remember(sender)
+    assert len(counts._seen) == 8 and counts.stored_limit(senders[-1].id, ROOMS).things == 3
 
 
 def test_many_threads_never_pass_a_quota() -> None:

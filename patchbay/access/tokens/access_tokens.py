@@ -57,7 +57,8 @@ class RefusedToken(Unauthorized):
 class AccessTokens:
     """A Scheme for the tokens of one issuer. `journal` is that of the store, which all workers share.
 
-    `wall_clock` gives Unix time in seconds, `clock` seconds that never go back.
+    `wall_clock` gives Unix time in seconds, `clock` seconds that never go back. `remember` gets each principal that a
+    token proves.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class AccessTokens:
         journal: Journal,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        remember: Callable[[Principal], None] = lambda sender: None,
     ) -> None:
         self.issuer = issuer
+        self._remember = remember
         self._journal = journal
         self._wall_clock = wall_clock
         documents = IssuerDocuments(issuer)
@@ -96,6 +99,7 @@ class AccessTokens:
             )
             raise RefusedToken(problem.message, challenge) from None
         self._check_scopes(verified, credentials)
+        self._remember(verified.principal)
         return verified.principal
 
     def challenge(self, credentials: Credentials) -> str:

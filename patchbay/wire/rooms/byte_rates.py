@@ -27,11 +27,11 @@ class ByteRates:
         self._quotas = quotas
         self._least = least
         self._lock = threading.Lock()
-        self._rates: OrderedDict[str, tuple[int, Rate]] = OrderedDict()
+        self._rates: OrderedDict[tuple[str, int], Rate] = OrderedDict()
 
     def count(self, sender: Principal, size: int) -> None:
         """Count bytes of a principal. Raises OverQuota. The operator, and a principal without a limit, sends more."""
-        limit = 0 if sender.is_operator else self._quotas.limits(sender.id).get(ROOM_BYTES_PER_SECOND, 0)
+        limit = 0 if sender.is_operator else self._quotas.limits_of(sender).get(ROOM_BYTES_PER_SECOND, 0)
         if limit and not self._find(sender.id, limit).take(size):
             self._quotas.refused[ROOM_BYTES_PER_SECOND] += 1
             whole = limit * self._quotas.processes
@@ -39,10 +39,11 @@ class ByteRates:
 
     def _find(self, id: str, limit: int) -> Rate:
         with self._lock:
-            known = self._rates.get(id)
-            if known is None or known[0] != limit:
-                known = self._rates[id] = (limit, Rate(limit, self._least))
-            self._rates.move_to_end(id)
+            # Two tokens of one principal may assert other groups: a change of the limit begins no new burst.
+            known = self._rates.get((id, limit))
+            if known is None:
+                known = self._rates[id, limit] = Rate(limit, self._least)
+            self._rates.move_to_end((id, limit))
             while len(self._rates) > MAX_REMEMBERED:
                 self._rates.popitem(last=False)
-            return known[1]
+            return known

@@ -101,6 +101,12 @@ def test_tokens_that_oidc_provider_makes_are_accepted_as_bearer_and_with_a_proof
         assert send_request(hub, right).result == {}
 
 
+def test_the_quotas_of_a_hub_know_the_groups_of_a_token_before_its_first_call(hub: Hub, issuer: Issuer) -> None:
+    assert send_request(hub, bearer(issuer.mint(RESOURCE, sub="carol", groups=["team"]))).status == 200
+    seen = hub.app.extensions["dispatcher"].services.quotas._seen
+    assert seen[f"{issuer.url}#carol"].groups == {"team"}
+
+
 def test_a_proof_is_valid_once_for_all_workers(hub: Hub, issuer: Issuer) -> None:
     token = issuer.get_token(RESOURCE, dpop=SENDER)
     headers = {"Authorization": f"DPoP {token}", "DPoP": SENDER.prove("POST", RESOURCE, token)}

@@ -6,6 +6,7 @@ import pytest
 
 from patchbay.access.principals import OPERATOR, Principal
 from patchbay.access.quotas import ROOM_BYTES_PER_SECOND, Quotas
+from patchbay.boot.grants import parse_grants
 from patchbay.errors import OverQuota
 from patchbay.rooms.bounds import BURST
 from patchbay.wire.rooms import byte_rates
@@ -44,6 +45,20 @@ def test_each_process_has_its_share() -> None:
 def test_the_operator_and_a_hub_without_the_limit_have_none() -> None:
     rates().count(OPERATOR, 1000 * BURST_BYTES)
     ByteRates(Quotas(lambda: None, {}), 1).count(ANN, 1000 * BURST_BYTES)
+
+
+def test_the_limit_of_a_group_of_an_issuer_counts_before_any_call_and_with_two_tokens() -> None:
+    """A token of before and one of now assert other groups: who takes turns with them gets no burst at each turn."""
+    row = b'{"quotas": [{"to": ["team"], "room_bytes_per_second": 2000}]}'
+    document = parse_grants(row, "access")
+    found = ByteRates(Quotas(lambda: document, {ROOM_BYTES_PER_SECOND: LIMIT}), 1)
+    before = Principal("carol", "https://issuer.example")
+    now = Principal("carol", "https://issuer.example", groups=frozenset({"team"}))
+    for sender, burst in ((now, 2 * BURST_BYTES), (before, BURST_BYTES)):
+        found.count(sender, burst)
+    for sender, limit in ((now, 2000), (before, LIMIT)):
+        with pytest.raises(OverQuota, match=f"may send {limit} bytes"):
+            found.count(sender, limit)
 
 
 def test_the_remembered_rates_have_a_limit() -> None:
