@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
-from patchbay.client.addresses.programs import identify_program, is_launched, name_program
+from patchbay.client.addresses.programs import identify_program, is_launched, is_same_in_each_folder, name_program
 from patchbay.client.addresses.targets import Stdio, Target
 from patchbay.client.errors import Unreachable
 from patchbay.kinds.program_places import program_places
@@ -157,10 +157,17 @@ class StartedPrograms:
 def confine_typed(
     target: Stdio, places: ProgramPlaces, permissions: ProgramPermissions, environ: Mapping[str, str]
 ) -> ProgramConfinement:
-    """Return the confinement of a program that a command line names."""
+    """Return the confinement of a program that a command line names.
+
+    A relative name means another program in another current folder, with an own folder of its own.
+    """
     folder = "" if is_launched(target) else str(Path.cwd())
-    name, program = name_program(target), identify_program(target)
-    return ProgramConfinement(name, places, permissions, environ, program, folder, True)
+    placed = target
+    if target.cwd or not is_same_in_each_folder(target):
+        placed = replace(target, cwd=os.path.normpath(Path.cwd() / (target.cwd or "")))
+    return ProgramConfinement(
+        name_program(target), places, permissions, environ, identify_program(placed), folder, True
+    )
 
 
 def is_own_program(target: Stdio, environ: Mapping[str, str]) -> bool:

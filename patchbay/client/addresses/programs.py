@@ -13,6 +13,7 @@ LAUNCHERS = ("npx", "bunx", "pnpx", "uvx")
 
 _VERSION = re.compile(r"(?<=[\w\]])(@v?[0-9][\w.+-]*|@latest|==[\w.+!*-]+)$")
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_RELATIVE = re.compile(r"(?:^|[=:])\.{1,2}(?:/|$)")
 _WITH_VALUE = frozenset(("--with", "--from", "--package", "-p", "--python", "--index", "--index-url"))
 """Options of launchers whose value names a package or its source."""
 
@@ -29,6 +30,17 @@ def identify_program(target: Stdio) -> str:
     """
     words = [_VERSION.sub("", word) if is_launched(target) else word for word in target.args]
     return "\0".join([target.cwd or "", target.command, *words])
+
+
+def is_same_in_each_folder(target: Stdio) -> bool:
+    """Whether a target starts the same program in each current folder: a package of a registry, no file or folder.
+
+    A word such as `./server`, `--from=.` or `server.py` names what is in the current folder.
+    """
+    return is_launched(target) and not any(
+        _RELATIVE.search(word) or (PurePath(word).suffix in _SCRIPTS and not word.startswith("/"))
+        for word in target.args
+    )
 
 
 def is_launched(target: Stdio) -> bool:
