@@ -7,6 +7,7 @@ the results of tasks.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,9 @@ from urllib.parse import unquote
 
 from patchbay.cid import is_cid, verify
 from patchbay.errors import ContentError, ToolFailed
+
+_IGNORED = re.compile(r"[\x00-\x20\s]+")
+"""Characters that readers of URIs leave out, such as spaces at the ends."""
 
 
 def check_result(result: Mapping[str, Any], giver: str) -> None:
@@ -54,14 +58,28 @@ def _list_entries(found: Any) -> Sequence[Any]:
 def _check_content(content: dict[str, Any], giver: str) -> None:
     """Check one resource. A `cid:` URI that names no CID of this kind promises nothing (RFC 2392)."""
     uri = content.get("uri")
-    if not isinstance(uri, str) or uri[:4].lower() != "cid:":
+    if not isinstance(uri, str):
         return
-    cid = unquote(uri[4:].removeprefix("//").partition("?")[0].partition("#")[0])
+    uri = _IGNORED.sub("", uri)
+    if uri[:4].lower() != "cid:":
+        return
+    cid = _find_cid(unquote(uri[4:]))
     if not is_cid(cid):
         return
+    text, blob = content.get("text"), content.get("blob")
+    if text is not None and blob is not None:  # a reader may take either
+        raise ToolFailed(f"{giver} gave both text and blob for {cid}; expected one of them")
     try:
-        text, blob = content.get("text"), content.get("blob")
-        data = text.encode() if isinstance(text, str) else b64decode(blob if isinstance(blob, str) else "")
-        verify(cid, data)
+        verify(cid, text.encode() if isinstance(text, str) else _decode(blob))
     except (ContentError, ValueError) as problem:  # also raised for text without UTF-8 form, and for broken base64
         raise ToolFailed(f"{giver} gave bytes that are not the content of {cid}") from problem
+
+
+def _find_cid(rest: str) -> str:
+    """Return what a URI names as its CID behind `cid:`, also where readers take it for a host: `//user@CID:80/path`."""
+    return re.split(r"[/?#]", rest.lstrip("/"), maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
+
+
+def _decode(blob: object) -> bytes:
+    """Return bytes of base64. Raises ValueError for text that decoders read in different ways; lines are allowed."""
+    return b64decode("".join(blob.split()), validate=True) if isinstance(blob, str) else b""

@@ -38,7 +38,21 @@ def test_false_bytes_are_refused_and_true_ones_taken_wherever_a_result_has_them(
         check_result(make(f"cid://{FALSE}"), "it")
 
 
-@pytest.mark.parametrize("uri", ["cid:{}", "CID://{}", "cid://{}?key=x", "cid://{}#part", "cid://%62{}"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "cid:{}",
+        "CID://{}",
+        "cid://{}?key=x",
+        "cid://{}#part",
+        "cid://%62{}",
+        "cid:///{}",
+        " cid:{}",
+        "c\tid:{}",
+        "cid://{}/a",
+        "cid://a@{}:1",
+    ],
+)
 def test_every_spelling_of_the_uri_is_a_promise(uri: str) -> None:
     spelled = uri.format(FALSE.removeprefix("b") if "%62" in uri else FALSE)
     with pytest.raises(ToolFailed):
@@ -52,6 +66,22 @@ def test_bytes_in_base64_are_checked_and_a_part_of_a_message_is_no_content_ident
     for content in ({"blob": blob}, {"blob": "?"}, {}, {"text": "\ud800"}):
         with pytest.raises(ToolFailed):
             check_result({"contents": [{"uri": f"cid://{FALSE}", **content}]}, "it")
+
+
+def test_text_beside_a_blob_is_refused_because_a_reader_may_take_either() -> None:
+    other = base64.b64encode(b"other bytes").decode()
+    for content in ({"text": TRUE.decode(), "blob": other}, {"text": 5, "blob": base64.b64encode(TRUE).decode()}):
+        with pytest.raises(ToolFailed, match="it gave both text and blob for"):
+            check_result({"contents": [{"uri": f"cid:{cid_of(TRUE)}", **content}]}, "it")
+    check_result({"contents": [{**resource(f"cid:{cid_of(TRUE)}"), "blob": None}]}, "it")
+
+
+def test_base64_that_decoders_read_in_different_ways_is_refused() -> None:
+    blob = base64.b64encode(TRUE).decode()
+    check_result({"contents": [{"uri": f"cid:{cid_of(TRUE)}", "blob": f"{blob[:4]}\n{blob[4:]}"}]}, "it")
+    for broken in (f"-{blob}", f"{blob}=AAAA"):
+        with pytest.raises(ToolFailed):
+            check_result({"contents": [{"uri": f"cid:{cid_of(TRUE)}", "blob": broken}]}, "it")
 
 
 @pytest.mark.parametrize("part", [None, 5, "text", [None, 5], [{"resource": 5, "type": "resource"}], [{"uri": 5}]])
