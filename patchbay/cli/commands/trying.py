@@ -63,7 +63,8 @@ def try_command(
 
     It gets an empty folder, and its tools are listed. No tool is called, and nothing of it stays on the disk. The
     command prints which private places it tried to read, what it tried to change, what it reached, and the definition
-    that would mount it. Options stand before ADDRESS.
+    that would mount it. A machine that cannot confine it does not run it. With --confine off it has all rights of your
+    user: what it tried is not recorded, and what it changed stays. Options stand before ADDRESS.
     """
     with exit_on_error():
         settings, permissions = load_settings(context), take_permissions(rights)

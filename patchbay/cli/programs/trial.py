@@ -1,7 +1,8 @@
 """Run a program once, confined and with an empty folder of its own, list its tools, and say what it tried.
 
 The kernel confines it as always; beside that, a supervisor records which files it opens and where it connects to
-(`processes/confinement/tracing.py`). No tool is called, and what it wrote is removed at the end.
+(`processes/confinement/tracing.py`). No tool is called, and what it wrote is removed at the end. Only a user who
+switches its confinement off runs it without; then there is no record, and what it changed stays.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from patchbay.cli.programs.rights import confine_typed
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.programs.environment import make_launch_environment
+from patchbay.client.errors import Unreachable
 from patchbay.errors import PatchbayError
 from patchbay.kinds.program_places import program_places
 from patchbay.processes.confinement.paths import KERNEL_FOLDERS
@@ -27,7 +29,9 @@ from patchbay.processes.confinement.private_places import find_home
 from patchbay.processes.confinement.program_denials import is_proposable
 from patchbay.processes.confinement.programs import (
     DEFAULT,
+    OFF,
     TMP,
+    ConfinementMissing,
     ProgramConfinement,
     ProgramPermissions,
     is_within,
@@ -47,6 +51,9 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 CUT = "It tried more than the record holds, so this list is not complete."
 UNREADABLE = "A part of the record cannot be read, so this list is not complete."
 NOT_RECORDED = "What it tried is not recorded on this machine."
+UNCONFINED = (
+    "With --confine off it has all rights of your user: what it tried is not recorded, and what it changed stays."
+)
 """Why a record does not say everything."""
 
 
@@ -82,12 +89,15 @@ def try_program(
 ) -> Trial:
     """Run a program once, and return what it offers and tried, or why it did not start.
 
-    `start_timeout` is in seconds. Everything that it wrote is removed.
+    `start_timeout` is in seconds. Everything that a confined program wrote is removed. Raises Unreachable for one that
+    this machine cannot confine as `permissions` say.
     """
     with TemporaryDirectory(prefix="patchbay-try-") as folder:
         places = replace(program_places(settings), folder=Path(folder) / "programs", writes=())
         permissions = replace(permissions, confine=permissions.confine or DEFAULT)
         confinement = replace(confine_typed(target, places, permissions, environ), start_folder="")
+        _check(target, confinement)
+        missing = UNCONFINED if not confinement.is_on else "" if is_supported() else NOT_RECORDED
         record = bytearray()
         reading, writing = os.pipe()
         reader = threading.Thread(target=_read_record, args=(reading, record))
@@ -100,7 +110,7 @@ def try_program(
                 version=patchbay.__version__,
                 start_timeout=start_timeout,
                 environ=make_launch_environment(environ),
-                confinement=replace(confinement, record=writing if is_supported() else None),
+                confinement=replace(confinement, record=None if missing else writing),
             ) as connection:
                 tools = connection.list_tools()
         except PatchbayError as problem:
@@ -109,8 +119,21 @@ def try_program(
             os.close(writing)
             reader.join()
         tried = sort_record(bytes(record), confinement)
-        tried.missing = tried.missing if is_supported() else NOT_RECORDED
+        tried.missing = missing or tried.missing
         return Trial(tools, tried, failure)
+
+
+def _check(target: Stdio, confinement: ProgramConfinement) -> None:
+    """Raise Unreachable for a program that cannot be confined, unless the user has switched its confinement off."""
+    try:
+        confinement.check()
+    except ConfinementMissing as problem:
+        raise Unreachable(f"{target.label} cannot be started: {problem}") from problem
+    if not confinement.is_on and confinement.mode != OFF:
+        raise Unreachable(
+            f"{target.label} is not started, because nothing would confine it: {confinement.reason_off};"
+            " `--confine off` runs it with all rights of your user"
+        )
 
 
 def _read_record(descriptor: int, record: bytearray) -> None:

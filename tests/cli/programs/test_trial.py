@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli.programs.trial import CUT, MAX_RECORD_BYTES, UNREADABLE, Tried, sort_record
+from patchbay import exit_codes
+from patchbay.cli.programs.trial import CUT, MAX_RECORD_BYTES, UNCONFINED, UNREADABLE, Tried, sort_record
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPermissions, ProgramPlaces
 from patchbay.processes.confinement.tracing import MAX_RECORDS, is_supported
 from tests.checkout import ROOT
@@ -95,6 +96,24 @@ def test_a_line_of_a_record_that_cannot_be_read_is_left_out_and_said(tmp_path: P
 def test_a_record_that_is_full_is_not_complete(tmp_path: Path, more: bytes) -> None:
     tried = sorted_record(tmp_path, b"connect 'a port 1'\n" + more)
     assert (tried.reaches, tried.missing) == (["a port 1"], CUT)
+
+
+def test_a_program_with_all_rights_of_the_user_has_no_record_and_the_answer_says_so(place: Workspace) -> None:
+    changed = place.home / "notes" / "changed"
+    found = tried(place, f"change>{changed}", options="--confine off")["tried"]
+    assert changed.exists() and (found["writes"], found["missing"], found["complete"]) == ([], UNCONFINED, False)
+    done = place.quick(f"patchbay try --confine off {sys.executable} {PROGRAM}")
+    assert UNCONFINED in done.out and "It tried nothing" not in done.out
+
+
+@pytest.mark.parametrize("options", ["", "--confine required", "--no-network"])
+def test_a_program_that_cannot_be_confined_does_not_run(place: Workspace, options: str) -> None:
+    place.environment["PATCHBAY_PROTECTIONS"] = ""
+    changed = place.home / "notes" / "changed"
+    done = place.quick(f"patchbay try {options} {sys.executable} {PROGRAM} 'change>{changed}'")
+    assert done.code == exit_codes.UNREACHABLE and not done.out and not changed.exists()
+    reasons = {"": "nothing would confine it", "--no-network": "no namespaces to enforce it"}
+    assert reasons.get(options, "this machine lacks landlock and namespaces") in done.err
 
 
 def test_nothing_of_the_program_stays_on_the_disk(place: Workspace) -> None:
