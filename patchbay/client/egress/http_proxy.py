@@ -4,8 +4,8 @@ Each request of a connection is read to its end and sent anew: what follows it i
 like that of the first one. `Host` is made from the URL, fields of the connection are left out, and each request to a
 host has a connection of its own. A request whose length could be read in two ways is refused.
 
-Sources: RFC 9110 sections 7.6.1 (fields of the connection) and 9.3.6 (CONNECT); RFC 9112 sections 3.2 and 6.3; RFC 9209
-(`Proxy-Status`).
+Sources: RFC 9110 sections 7.6.1 (fields of the connection), 9.3.6 (CONNECT) and 15.2 (interim answers); RFC 9112
+sections 3.2 and 6.3; RFC 9209 (`Proxy-Status`).
 """
 
 from __future__ import annotations
@@ -154,6 +154,8 @@ async def _send_answer(own: h11.Connection, theirs: h11.Connection, program: End
         if isinstance(event, h11.InformationalResponse):
             if event.status_code == 101:
                 raise h11.RemoteProtocolError("it changes the protocol, which was not asked for")
+            if own.their_http_version == b"1.0":  # such a program takes it for the final answer
+                continue
             sent = own.send(h11.InformationalResponse(status_code=event.status_code, headers=_plain(event.headers)))
         elif isinstance(event, h11.Response):
             headers = _plain(event.headers)

@@ -146,6 +146,18 @@ def test_an_answer_that_is_no_answer_is_an_error_of_the_host(answer: bytes, begi
     host.close()
 
 
+@pytest.mark.parametrize(("version", "interim"), [("1.0", 0), ("1.1", 1)])
+def test_an_interim_answer_reaches_a_program_of_http_1_1_only(host: Echo, version: str, interim: int) -> None:
+    """RFC 9110, section 15.2: a program of HTTP/1.0 does not know such answers."""
+    host.answer = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK
+    with run_proxy([f"localhost:{host.port}"]) as proxy, proxy.open() as connection:
+        request = f"GET http://localhost:{host.port}/ HTTP/{version}\r\nHost: x\r\nConnection: close\r\n\r\n"
+        connection.sendall(request.encode())
+        answer = read_all(connection)
+    assert answer.count(b"HTTP/1.1 103 ") == interim and answer.count(b"HTTP/1.1 200 ") == 1
+    assert answer.endswith(b"hello")
+
+
 def test_a_cut_answer_does_not_look_like_a_whole_one(host: Echo) -> None:
     host.answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nnonsense\r\n"
     with run_proxy([f"localhost:{host.port}"]) as proxy, proxy.open() as connection:
