@@ -109,9 +109,15 @@ class CallRates:
         return delay
 
     def in_last_minute(self) -> list[tuple[str, int]]:
-        """Return how many calls of each key began in the last minute; 0 for one whose limit has a pace only."""
+        """Return how many calls of each key began in the last minute; 0 for one whose limit has a pace only.
+
+        It forgets older calls, and walks through no others: all calls wait meanwhile.
+        """
         oldest = self._clock() - WINDOW_SECONDS
-        return [(key, sum(at > oldest for at in times.begun)) for key, times in self._times.items()]
+        for times in self._times.values():
+            while times.begun and times.begun[0] <= oldest:
+                times.begun.popleft()
+        return [(key, len(times.begun)) for key, times in self._times.items()]
 
     def has_room(self, key: str, limit: int) -> bool:
         """Whether a key may begin a call, perhaps after a short wait. Counts nothing."""

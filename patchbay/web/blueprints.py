@@ -122,7 +122,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
         site, services.quotas, services.ledger, app.extensions["keys"], app.extensions["accounts"].people
     )
     app.register_blueprint(usage_blueprint(site, numbers))
-    app.register_blueprint(grants_blueprint(site, numbers))
+    app.register_blueprint(grants_blueprint(site))
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
     app.register_blueprint(server_cards_blueprint(site))

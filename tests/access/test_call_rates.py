@@ -6,6 +6,8 @@ Sources: ACCESS section 6; issue 16 item 5.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator
 
 from patchbay.access.call_rates import CALLS_AT_ONCE, MAX_DELAY_SECONDS, CallRates
 
@@ -56,6 +58,29 @@ def test_a_key_without_calls_in_the_last_minute_is_forgotten() -> None:
     now = 66.0
     rates.forget_idle_keys()
     assert list(rates._times) == ["principal ann"]
+
+
+class Unwalked(deque[float]):
+    """Times of calls that no reader may walk through."""
+
+    def __iter__(self) -> Iterator[float]:
+        raise AssertionError("somebody walks through all calls of a minute")
+
+
+def test_the_number_of_calls_in_the_last_minute_is_read_without_a_walk_through_them() -> None:
+    """All calls of a process wait while the numbers are read."""
+    now = 0.0
+    rates = CallRates(lambda: now)
+    limits = [rates.make_limit("principal ann", 3000)]
+    limits[0].times.begun = Unwalked()
+    for second in (0.0, 30.0, 59.0):
+        now = second
+        rates.count(limits)
+    read = []
+    for second in (59.0, 60.0, 90.0, 119.5):
+        now = second
+        read += rates.in_last_minute()
+    assert read == [("principal ann", number) for number in (3, 2, 1, 0)]
 
 
 def test_a_fast_pace_delays_no_call_by_microseconds() -> None:

@@ -1,4 +1,4 @@
-"""What each principal uses of its limits: the numbers of the page *Access*, of `patchbay key usage` and of the metrics.
+"""What each principal uses of its limits: the numbers of `/access/usage`, of `patchbay key usage` and of the metrics.
 
 Nothing is counted for them. They are read from the counters of the quotas and from the accounts of the ledger at the
 moment of the question, so that a call costs the same with and without a reader.

@@ -18,7 +18,6 @@ from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
 from patchbay.errors import ConfigError, PatchbayError, Refused, StaleUpdate
 from patchbay.topics import ACCESS
-from patchbay.web.access.usage import MAX_NEAREST, CallerNumbers
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
@@ -44,9 +43,8 @@ MAX_PREVIEWED_ENTRIES = 500
 
 
 class _Views:
-    def __init__(self, site: Site, numbers: CallerNumbers) -> None:
+    def __init__(self, site: Site) -> None:
         self._site = site
-        self._numbers = numbers
         self._store = site.catalogue.store
         self._saving = ServerEditor(self._store, site.settings.servers)
 
@@ -110,13 +108,6 @@ class _Views:
         names = [server.name for server in catalogue.all()]
         return describe_unmatched_rows(grants, names, entry_finder(catalogue)) if grants is not None else []
 
-    def _nearest(self) -> list[dict[str, Any]]:
-        """Return what callers use of their limits, the nearest to its limit first; nothing for a refused reader."""
-        if not self._site.operators.lenient_proof().is_operator:
-            return []
-        rows = self._numbers.of(self._numbers.callers())
-        return [row for row in rows if row["most"] is not None and row["used"]][:MAX_NEAREST]
-
     def _page(
         self,
         text: str,
@@ -138,7 +129,6 @@ class _Views:
             fields=fields or dict(request.args),
             mode=self._site.settings.mode,
             refusal=explain_refusal(self._site),
-            nearest=self._nearest(),
             csrf=self._site.operators.csrf(),
         )
         response.status_code = status
@@ -156,9 +146,9 @@ def _server_row(server: Server, shows_source: bool) -> dict[str, Any]:
     }
 
 
-def grants_blueprint(site: Site, numbers: CallerNumbers) -> Blueprint:
-    """The route `/access`. `numbers` says which callers are near their limits."""
-    views = _Views(site, numbers)
+def grants_blueprint(site: Site) -> Blueprint:
+    """The route `/access`."""
+    views = _Views(site)
     pages = Blueprint("access_grants", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])

@@ -27,9 +27,6 @@ PAGE = "/access/usage"
 MAX_CALLERS = 100
 """Callers whose numbers are read from the store for one page, at most."""
 
-MAX_NEAREST = 5
-"""Rows of the page *Access*, at most."""
-
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -49,15 +46,21 @@ class CallerNumbers:
         if site.settings.workers > 1 or store.is_shared:
             self._processes.listen()
 
-    def of(self, ids: list[str]) -> list[dict[str, Any]]:
-        """Return the numbers of some callers as JSON objects, the nearest to a limit first."""
+    def of(self, id: str) -> list[dict[str, Any]]:
+        """Return the numbers of a caller as JSON objects, the nearest to a limit first. It asks each process once."""
+        return self._rows([id], self._running())
+
+    def of_all(self) -> list[dict[str, Any]]:
+        """Return the numbers of MAX_CALLERS callers that the hub knows, as `of` does: first those that act now."""
         running = self._running()
+        return self._rows(self._callers(running), running)
+
+    def _rows(self, ids: list[str], running: list[dict[str, dict[str, int]]]) -> list[dict[str, Any]]:
         found = [{"caller": id, **_values(use)} for id in ids for use in self._usage.of(id, _of(running, id))]
         return sorted(found, key=lambda row: -row["part"])
 
-    def callers(self) -> list[str]:
-        """Return the callers that the hub knows, those that do something now first: at most MAX_CALLERS."""
-        active = {id for process in self._running() for id in process} | self._usage.principals()
+    def _callers(self, running: list[dict[str, dict[str, int]]]) -> list[str]:
+        active = {id for process in running for id in process} | self._usage.principals()
         others = {key.principal.id for key in self._keys.all()} | {person.name for person in self._people.list()}
         return [*sorted(active), *sorted(others - active)][:MAX_CALLERS]
 
@@ -102,8 +105,9 @@ def usage_blueprint(site: Site, numbers: CallerNumbers) -> Blueprint:
         """GET: the numbers of all callers for an administrator, of `caller` alone if it is named; else one's own."""
         is_operator = site.operators.lenient_proof().is_operator
         named = request.args.get("caller", "").strip()
-        ids = [site.sender.id] if not is_operator else [named] if named else numbers.callers()
-        data = {"all": is_operator, "rows": numbers.of(ids)}
+        sees_all = is_operator and not named
+        rows = numbers.of_all() if sees_all else numbers.of(named if is_operator else site.sender.id)
+        data = {"all": is_operator, "rows": rows}
         response = render_answer(site, "usage.html", "access", data, caller=named, most=MAX_CALLERS)
         response.headers["Cache-Control"] = "no-store"
         return response

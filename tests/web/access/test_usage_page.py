@@ -57,9 +57,15 @@ def test_an_administrator_sees_all_callers_the_nearest_to_a_limit_first(hub: Hub
     assert found[:2] == [("key:ben", "3 of 4", 0.75), ("key:ann", "1 of 4", 0.25)]
     assert rows(hub)[0]["caller"] == "key:ben"
     assert {row["caller"] for row in rows(hub, caller="key:ann")} == {"key:ann"}
-    for path in ("/access/usage", "/access"):
-        shown = hub.client.get(path, headers=BROWSER).text
-        assert shown.index("key:ben") < shown.index("created rooms") and "3 of 4" in shown and "75%" in shown
+    shown = hub.client.get("/access/usage", headers=BROWSER).text
+    assert shown.index("key:ben") < shown.index("created rooms") and "3 of 4" in shown and "75%" in shown
+
+
+def test_the_page_of_grants_reads_no_numbers_and_links_to_them(hub: Hub) -> None:
+    """They cost reads of the store for each caller, and an answer of each process."""
+    make_rooms(hub, new_key(hub, "ben"), 3)
+    shown = hub.client.get("/access", headers=BROWSER).text
+    assert 'href="/access/usage"' in shown and "key:ben" not in shown
 
 
 def test_a_caller_sees_itself_alone(hub: Hub) -> None:
