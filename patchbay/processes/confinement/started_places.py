@@ -39,6 +39,6 @@ def find_started_places(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """
     home = find_home(environ)
     searched = (one for one in environ.get("PATH", "").split(os.pathsep) if one.startswith("/"))
-    own = (sys.prefix, sys.base_prefix, Path(__file__).parents[2])
-    found = (*(home / one for one in STARTED_PLACES), *map(Path, searched), *map(Path, own))
+    own = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
+    found = (*(home / one for one in STARTED_PLACES), *map(Path, searched), *own)
     return tuple(dict.fromkeys(Path(os.path.realpath(one)) for one in found))
