@@ -102,7 +102,7 @@ def parse(program: click.Group, words: list[str]) -> tuple[click.Command, click.
         if found is None:
             raise click.UsageError(f"there is no command {words[0]}")
         command, words = found, words[1:]
-        context = click.Context(command, parent=context)
+        context = click.Context(command, parent=context, **command.context_settings)
     parent = context.parent
     if parent is not None and parent.command.name == "room" and words and is_room_name(words[0]):
         words = [f"http://127.0.0.1:8000/rooms/{words[0]}", *words[1:]]  # a bare name needs a running hub
@@ -114,7 +114,10 @@ def describe_unknown(command: click.Command, context: click.Context, made: Made)
     """Yield what an example names and what does not exist."""
     for parameter in command.params:
         value = context.params.get(parameter.name or "")
-        for one in value if isinstance(value, tuple) else (value,):
+        values = value if isinstance(value, tuple) else (value,)
+        if parameter.nargs == -1 and not context.allow_interspersed_args:
+            values = values[:1]  # the others are words for another program
+        for one in values:
             if isinstance(one, RoomAddress) and one.name not in made.rooms and command.name != "create":
                 yield f"the room {one.name}"
             if not isinstance(one, str) or not one:
