@@ -10,10 +10,10 @@ While the store is away nothing can end there, so the last answers stay.
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,8 @@ class Validity:
         self._looked = -LOOK_SECONDS
         self._good: dict[str, float] = {}
         self._ended: set[str] = set()
-        self._token_ends: list[float] = []  # a heap of the ends that open streams wait for
+        self._token_ends: list[float] = []  # the ends that open streams wait for, the soonest first
+        self._ends_lock = threading.Lock()  # each envelope of a room asks: it waits for no read of the store
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -107,10 +108,21 @@ class Validity:
         if self._journal.now() >= end:
             return True
         self.watch()
-        with self._lock:
-            if end not in self._token_ends and len(self._token_ends) < MAX_ANSWERS:
-                heapq.heappush(self._token_ends, end)
+        self._wait_for(end)
         return False
+
+    def _wait_for(self, end: float) -> None:
+        """Wake the streams at this end of a token.
+
+        Beyond MAX_ANSWERS the latest end is forgotten: its stream asks again when a sooner one wakes it.
+        """
+        with self._ends_lock:
+            ends = self._token_ends
+            place = bisect_left(ends, end)
+            if place == MAX_ANSWERS or (place < len(ends) and ends[place] == end):
+                return
+            ends.insert(place, end)
+            del ends[MAX_ANSWERS:]
 
     def watch(self) -> None:
         """Tell the streams of this process when credentials end, from now on."""
@@ -140,11 +152,13 @@ class Validity:
 
     def _forget_ended_tokens(self) -> bool:
         """Forget the ends of tokens that are over; return whether there were any."""
-        with self._lock:
-            if not self._token_ends or self._token_ends[0] > self._journal.now():
-                return False
-            heapq.heappop(self._token_ends)
-            return True
+        if not self._token_ends:
+            return False
+        now = self._journal.now()
+        with self._ends_lock:
+            over = bisect_right(self._token_ends, now)
+            del self._token_ends[:over]
+        return over > 0
 
     def _try_to_look(self) -> None:
         try:

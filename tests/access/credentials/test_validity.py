@@ -13,6 +13,7 @@ import pytest
 
 from patchbay.access.accounts import Accounts
 from patchbay.access.credentials import names
+from patchbay.access.credentials import validity as validity_module
 from patchbay.access.credentials.validity import Validity
 from patchbay.access.oauth.clients import Client
 from patchbay.access.operator_token import OperatorToken
@@ -119,6 +120,29 @@ def test_a_stream_with_a_token_of_an_outside_issuer_is_woken_at_its_end(validity
         assert not validity.has_expired(late)
     assert validity.is_good(soon)
     assert not validity.has_expired(Principal("key:ann", credential="key:x"))
+
+
+class Unsearched(list[float]):
+    """Ends of tokens that no reader may search from the first to the last."""
+
+    def __contains__(self, end: object) -> bool:
+        raise AssertionError("each envelope of a room searches all ends of tokens")
+
+
+def test_the_soonest_ends_of_many_tokens_are_kept_found_quickly_and_forgotten_together(
+    validity: Validity, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validity_module, "MAX_ANSWERS", 3)
+    validity.close()  # the thread that wakes the streams does not start
+    validity._token_ends = Unsearched()
+    now = 100.0
+    monkeypatch.setattr(store.journal, "now", lambda: now)
+    for end in (9999.0, 9998.0, 9997.0, 150.0, 160.0, 150.0):
+        assert not validity.has_expired(Principal("ann", "https://id.example", credential=names.name_token(end)))
+    assert list(validity._token_ends) == [150.0, 160.0, 9997.0]
+    now = 160.0
+    assert validity._forget_ended_tokens()
+    assert list(validity._token_ends) == [9997.0] and not validity._forget_ended_tokens()
 
 
 def test_sessions_and_clients_of_a_person_end_with_the_account(validity: Validity, accounts: Accounts) -> None:
