@@ -315,8 +315,6 @@ class Team:
         change_names(searching.store, {"variables/listing": listing}, "test", "search")
         searching.refresh()
         self._schemes = [accept_member_tokens(hub) for hub in self._hubs]
-        for hub in self._hubs:
-            hub.app.extensions["keys"].make("robot")  # `key:robot` of random_access.py: streams end without the key
 
     @property
     def hub(self) -> Hub:
