@@ -129,7 +129,7 @@ class Approvals:
             just_before = [one for one in self._known.values() if one.made > now - APPROVAL_SECONDS]
             if sum(one.call.principal == call.principal for one in just_before) >= MAX_ASKED:
                 raise ToolFailed(f"{MAX_ASKED} of your calls asked for an approval just before; send this one later")
-            return Approval(secrets.token_urlsafe(16), call, text, now, now + APPROVAL_SECONDS)
+            return Approval(secrets.token_hex(16), call, text, now, now + APPROVAL_SECONDS)
 
         return self._change(make)
 

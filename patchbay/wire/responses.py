@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
@@ -93,6 +93,15 @@ class Reply:
         reply = yield from self.later
         reply.headers += self.headers
         return reply
+
+    def settle_on_thread(self) -> Reply:
+        """Return the answer that can be sent; this thread waits until it is known."""
+        steps = self.settle()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return cast(Reply, end.value)
 
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
         """Begin the answer; return the body for the server."""

@@ -337,6 +337,12 @@ def test_an_approval_is_used_by_its_call_alone_and_once(field: str) -> None:
         elsewhere.use(asked.id, digest())
 
 
+def test_no_id_of_an_approval_is_read_as_an_option_of_a_command() -> None:
+    approvals = Approvals(MemoryStore())
+    ids = [approvals.request(digest(tool=str(number)), b"{}").id for number in range(50)]
+    assert all(id.isalnum() for id in ids)
+
+
 def test_a_principal_has_a_limit_of_waiting_calls() -> None:
     approvals = Approvals(MemoryStore())
     for number in range(100):

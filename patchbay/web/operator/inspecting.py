@@ -179,7 +179,7 @@ class _Views:
         if not wanted.address or not (self._is_sealed(wanted, args.get("seal", "")) or _is_program()):
             raise Refused("open the server's page at /inspect first")
         reply = self._mcp.reply(request.environ, self._dispatcher.endpoint(wanted))
-        return _response(reply)
+        return _response(reply.settle_on_thread())
 
     # Signed URLs.
 
