@@ -61,7 +61,7 @@ class Laptop:
     def announce(self, room: str, *options: str, address: str = "", answers: str | None = None) -> None:
         """Start `patchbay room announce`; `answers` are typed at its questions."""
         inner = [sys.executable, "-m", "patchbay", "room", "announce", f"{self._hub.geturl()}/rooms/{room}"]
-        inner += [address or self.server, *options]
+        inner += [address or self.server, "--writes", str(self.folder), *options]
         outer: Sequence[str] = ()
         if namespace_command():
             program = str(ROOT / "tests/cli/rooms/closed_network.py")
