@@ -124,7 +124,7 @@ def test_a_container_engine_is_not_opened(home: Path) -> None:
 
 
 def test_only_values_of_the_user_count_where_the_rest_is_that_of_a_registry(home: Path) -> None:
-    env = {"A_FILE": f"{home}/work/a", "B_DIR": str(home)}
+    env = {"A_FILE": str(home / "work" / "a"), "B_DIR": str(home)}
     target = Stdio("npx", ("-y", "server-filesystem", str(home / "notes")), env)
     found = propose(target, {"HOME": str(home)}, (), home, frozenset(("A_FILE",)))
     assert dict(found.fields) == {"writes": [f"{home}/work"]} and found.refused == ()

@@ -35,6 +35,15 @@ RUN_ELSEWHERE = {
     "docs/exploring.md": "tests/client/test_exploring_page.py runs all of it",
 }
 NOT_RUN = {
+    **dict.fromkeys(
+        (
+            "python3 -m pip wheel --quiet --no-deps --wheel-dir dist .",
+            "python3 -m venv ~/patchbay-env",
+            "~/patchbay-env/bin/pip install --quiet dist/patchbay_hub-*.whl",
+            "~/patchbay-env/bin/patchbay --version",
+        ),
+        "tests/packaging/ builds the wheel, installs it and runs what it has",
+    ),
     "scripts/run": "starts a hub in this checkout; the fixture starts one in a folder of its own",
     "scripts/run --enable bash,everything": "the same; tests of the setting --enable run it",
     "claude mcp add jane --env JANE_DIR=$HOME/notes -- patchbay stdio jane": "needs the application Claude Code",

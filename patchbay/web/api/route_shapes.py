@@ -27,6 +27,11 @@ from patchbay.web.api.route_table import (
 )
 
 _OBJECT: Schema = {"type": "object"}
+_REQUESTED_HOST = object_of(
+    host=TEXT, port=INTEGER, reached=INTEGER, refused=INTEGER, at=UNIX, reason=TEXT, asked=TEXT, line=TEXT
+)
+"""A host that a confined program asked its proxy for; `line` is the entry of a list that would allow it."""
+
 _MOVE = object_of(seq=INTEGER, name=TEXT, cid=nullable(TEXT), at=UNIX, who=TEXT, why=TEXT)
 _CHANGED = object_of(verb=one_of("added", "changed", "removed"), name=TEXT, cid=nullable(TEXT))
 _SNIPPET: Schema = {"type": "object", "required": ["client", "line", "text"]}
@@ -226,7 +231,11 @@ SCHEMAS: dict[str, Schema] = {
         snippets=array_of(_SNIPPET),
     ),
     "Source": object_of(
-        server=schema_ref("Server"), source=nullable(TEXT), versions=array_of(_MOVE), past=array_of(_MOVE)
+        server=schema_ref("Server"),
+        source=nullable(TEXT),
+        versions=array_of(_MOVE),
+        past=array_of(_MOVE),
+        hosts=array_of(_REQUESTED_HOST),
     ),
     "Versions": object_of(
         server=TEXT, old=_OBJECT, new=_OBJECT, meaning=_OBJECT, definition=_COMPARISON, configuration=_COMPARISON
