@@ -247,9 +247,13 @@ class HttpConnection:
             length = response.headers.get("content-length", "")
             announced = int(length) if length.isascii() and length.isdecimal() else None
             response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
-        is_message = asked.method == "POST" and asked.url == httpx2.URL(self.target.url)  # not a request of a sign-in
-        if is_message and 400 <= response.status_code < 500 and response.status_code != 429 and run is not None:
+        has_words = 400 <= response.status_code < 500 and response.status_code != 429
+        if run is not None and has_words and self._is_message(asked):
             await _complete_refusal(response)
+
+    def _is_message(self, request: httpx2.Request) -> bool:
+        """Whether a request carries a message to the server; those of a sign-in do not."""
+        return request.method == "POST" and request.url == httpx2.URL(self.target.url)
 
 
 class _ReadStream(httpx2.AsyncByteStream):
