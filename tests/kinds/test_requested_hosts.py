@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli.doctor.servers import check_refused_hosts
+from patchbay.cli.doctor.servers import check_refusals
 from patchbay.kinds.requested_hosts import add_requested_hosts, load_requested_hosts
 from patchbay.processes.confinement.programs import active_program_protections
 from patchbay.processes.confinement.protections import ALL, NAMESPACES
@@ -100,7 +100,7 @@ def test_a_refused_host_is_explained_offered_and_allowed(hub: Hub) -> None:
     until(lambda: "pypi.example.org:80" in Reader(read(hub, "/servers/notes/settings")).text)
     page = read(hub, "/servers/notes/settings")
     assert "Allow pypi.example.org:80" in page and "Not listed." in page
-    [verdict] = check_refused_hosts(hub.settings, None, [{"name": "notes", "status": "on", "kind": "upstream"}])
+    [verdict] = check_refusals(hub.settings, None, [{"name": "notes", "status": "on", "kind": "upstream"}])
     assert "its program was not allowed to reach pypi.example.org:80" in verdict.sentence
     fields = {"csrf": csrf(hub, "/servers/notes/settings"), "do": "network", "host": "pypi.example.org:80"}
     assert hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER).status_code == 303
@@ -108,7 +108,7 @@ def test_a_refused_host_is_explained_offered_and_allowed(hub: Hub) -> None:
     assert entries == ["api.example.com:443", "localhost:1", "pypi.example.org:80"]
     until(lambda: "HTTP Error 502" in hub.call("notes", "fetch", {"url": "http://pypi.example.org/simple"}).text)
     assert "Allow pypi.example.org:80" not in read(hub, "/servers/notes/settings")
-    assert list(check_refused_hosts(hub.settings, None, [{"name": "notes"}])) == []
+    assert list(check_refusals(hub.settings, None, [{"name": "notes", "kind": "upstream"}])) == []
 
 
 def test_a_call_that_works_or_was_refused_nothing_has_no_hint(hub: Hub) -> None:

@@ -28,7 +28,7 @@ from patchbay.kinds.requested_hosts import load_requested_hosts
 from patchbay.processes.confinement.program_denials import is_proposable
 from patchbay.processes.egress.egress_list import parse_egress_list, write_destination
 from patchbay.settings import Settings, hub_places, whole_environment
-from patchbay.store import store_exists
+from patchbay.store import Journal, store_exists
 
 MAX_NAMED_HOSTS = 5
 """Refused hosts of one server that are named."""
@@ -58,8 +58,7 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
     for row in rows:
         yield from check_server(settings, hub, row, environ)
     on = [row for row in rows if row["status"] == "on"]
-    yield from check_denied_folders(settings, hub, on)
-    yield from check_refused_hosts(settings, hub, [row for row in on if row["kind"] == "upstream"])
+    yield from check_refusals(settings, hub, on)
     if not counts["broken"]:
         yield ok("servers", f"{counts['on']} on, {counts['off']} off, none broken")
 
@@ -103,54 +102,51 @@ def check_server(
         yield problem(f"server {name}", state[1], f"patchbay restart {name}")
 
 
-def check_denied_folders(
-    settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[Verdict]:
-    """Yield a warning for each server whose tool was not allowed to change a folder lately, by its records."""
+def check_refusals(settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+    """Yield a warning for each server whose tool or program was refused a folder or a host lately, by its records."""
     if settings.store == "memory" or not store_exists(settings.store, settings.data):
         return
     with opened_store(settings) as store:
         for row in rows:
-            name = row["name"]
-            # Most servers have none, and reading a configuration costs more. An address stands for mounted programs.
-            if find_denied_folder(store.journal, name, {"address": ""}) is None:
-                continue
-            config = read_server(settings, hub, name)["config"]
-            found = find_denied_folder(store.journal, name, config)
-            if found is None:
-                continue
-            if "address" in config and not is_proposable(found.folder, whole_environment(), hub_places(settings)):
-                continue
-            yield warning(
-                f"server {name}",
-                f"its tool {found.tool} was not allowed to {found.verb} {found.folder} (record {found.record})",
-                f'allow it on the page /servers/{name}/settings, or write "{found.field}": ["{found.folder}"] into'
-                f" {settings.servers}/{name}{'.json' if 'address' in config else CONFIG_ENDING}",
-            )
-
-
-def check_refused_hosts(
-    settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[Verdict]:
-    """Yield a warning for each mounted program whose proxy refused hosts that its list still does not name."""
-    if settings.store == "memory" or not store_exists(settings.store, settings.data):
-        return
-    with opened_store(settings) as store:
+            yield from _check_denied_folder(settings, hub, store.journal, row["name"])
         for row in rows:
-            refused = [one for one in load_requested_hosts(store.journal, row["name"]) if one.missing is not None]
-            network = read_server(settings, hub, row["name"])["config"].get("network", True) if refused else True
-            if isinstance(network, bool):
-                continue
-            listed = parse_egress_list(network)
-            missing = [one.missing for one in refused if one.missing is not None and not listed.allows(*one.missing)]
-            lines = [write_destination(*each) for each in dict.fromkeys(missing)][:MAX_NAMED_HOSTS]
-            if lines:
-                yield warning(
-                    f"server {row['name']}",
-                    f"its program was not allowed to reach {', '.join(lines)}",
-                    f'allow them on the page /servers/{row["name"]}/settings, or add them to "network" in'
-                    f" {settings.servers}/{row['name']}.json",
-                )
+            if row["kind"] == "upstream":
+                yield from _check_refused_hosts(settings, hub, store.journal, row["name"])
+
+
+def _check_denied_folder(settings: Settings, hub: RunningHub | None, journal: Journal, name: str) -> Iterator[Verdict]:
+    # Most servers have none, and reading a configuration costs more. An address stands for mounted programs.
+    if find_denied_folder(journal, name, {"address": ""}) is None:
+        return
+    config = read_server(settings, hub, name)["config"]
+    found = find_denied_folder(journal, name, config)
+    if found is None:
+        return
+    if "address" in config and not is_proposable(found.folder, whole_environment(), hub_places(settings)):
+        return
+    yield warning(
+        f"server {name}",
+        f"its tool {found.tool} was not allowed to {found.verb} {found.folder} (record {found.record})",
+        f'allow it on the page /servers/{name}/settings, or write "{found.field}": ["{found.folder}"] into'
+        f" {settings.servers}/{name}{'.json' if 'address' in config else CONFIG_ENDING}",
+    )
+
+
+def _check_refused_hosts(settings: Settings, hub: RunningHub | None, journal: Journal, name: str) -> Iterator[Verdict]:
+    missing = [one.missing for one in load_requested_hosts(journal, name) if one.missing is not None]
+    network = read_server(settings, hub, name)["config"].get("network", True) if missing else True
+    if isinstance(network, bool):
+        return
+    listed = parse_egress_list(network)
+    refused = [one for one in dict.fromkeys(missing) if not listed.allows(*one)]
+    lines = [write_destination(*one) for one in refused[:MAX_NAMED_HOSTS]]
+    if lines:
+        yield warning(
+            f"server {name}",
+            f"its program was not allowed to reach {', '.join(lines)}",
+            f'allow them on the page /servers/{name}/settings, or add them to "network" in'
+            f" {settings.servers}/{name}.json",
+        )
 
 
 def locate(name: str, origin: str, reason: str) -> str:

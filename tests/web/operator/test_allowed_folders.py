@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.cli.doctor.servers import check_denied_folders
+from patchbay.cli.doctor.servers import check_refusals
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.protections import ALL
@@ -50,7 +50,7 @@ def allow(hub: Hub, server: str, folder: str, status: int = 303) -> str:
 
 def list_warnings(hub: Hub, name: str) -> list[str]:
     """What `patchbay doctor` says about the folders of one server."""
-    return [found.sentence for found in check_denied_folders(hub.settings, None, [{"name": name}])]
+    return [found.sentence for found in check_refusals(hub.settings, None, [{"name": name, "kind": "python"}])]
 
 
 @pytest.mark.parametrize(("server", "tool", "argument"), [("keeper", "save", "path"), ("script", "script", "args")])
@@ -96,4 +96,4 @@ def test_only_an_existing_folder_is_allowed(hub: Hub, folder: str) -> None:
 
 def test_a_hub_in_memory_has_no_records_for_doctor(tmp_path: Path) -> None:
     settings = Settings(store="memory", data=tmp_path)
-    assert list(check_denied_folders(settings, None, [{"name": "keeper"}])) == []
+    assert list(check_refusals(settings, None, [{"name": "keeper"}])) == []
