@@ -15,7 +15,6 @@ import httpx2
 import pytest
 
 from tests.access.empty_home import EmptyHome
-from tests.access.oauth.document_server import make_certificate
 from tests.access.oauth.sdk_client import connected
 from tests.interaction.peers import texts
 from tests.person_at_browser import PersonAtBrowser
@@ -34,12 +33,6 @@ FORGED = {
     "X-Real-IP": "127.0.0.1",
 }
 METADATA = "/.well-known/oauth-protected-resource/mcp/echo"
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The certificate of the public name, and its key."""
-    return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ import pytest
 from websockets.sync.client import connect
 
 from tests.access.empty_home import EmptyHome
-from tests.access.oauth.document_server import make_certificate
 from tests.access.oauth.sdk_client import connected
 from tests.checkout import ROOT
 from tests.interaction.peers import texts
@@ -37,12 +36,6 @@ pytestmark = [pytest.mark.process]
 ECHO = 'def echo(text: str) -> str:\n    """Echo."""\n    return text\n'
 STARTS = ("/", "/mcp", "/servers", "/servers/echo", "/servers/notes/documents?path=one.md", "/rooms/demo", "/access")
 MOST_PAGES = 150
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The certificate of the public name, and its key."""
-    return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture(scope="module")
