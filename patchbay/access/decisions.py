@@ -190,8 +190,8 @@ def is_member(principal: Principal, name: str, grants: Grants) -> bool:
     """Whether a name in `to` gives something to this principal: everybody, a group of the document, a group that an
     issuer asserts, or its id.
 
-    A group of the document has its listed members only: an issuer puts nobody into it, and its name is no id of a
-    principal. A group of an issuer with the name of a key or of the operator means nothing.
+    A group of the document has its listed members only: an issuer cannot add members to it, and its name is not the
+    id of a principal. A group of an issuer with the name of a key or of the operator means nothing.
     """
     if name == EVERYTHING:
         return True

@@ -142,7 +142,7 @@ def _mark_text(value: str) -> str:
 
 
 def _load_profile_tools(reference: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the tools of a profile, named with or without @, by their names; without such a profile there are none."""
+    """Return the tools of a profile by their names; empty for an unknown profile. `reference` may begin with @."""
     name = reference.removeprefix("@")
     try:
         return _profiles().load(name).tools if PROFILE_NAME.fullmatch(name) else {}

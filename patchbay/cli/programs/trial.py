@@ -195,7 +195,7 @@ def _parse(line: str) -> tuple[str, str]:
 
 
 def _is_in_own_tmp(place: Path) -> bool:
-    """Whether a place is in the program's own /tmp: its folder there is none of this machine."""
+    """Whether a place is in the program's own /tmp: this machine has no such folder in its /tmp."""
     return place.is_relative_to(TMP) and (place.parent == TMP or not place.parent.exists())
 
 

@@ -1,4 +1,4 @@
-"""The requests that a server sends to its client: pings, and questions for whoever made a request of it.
+"""The requests that a server sends to its client: pings, and questions for the caller of a request.
 
 A question is put to the caller of the request that it is for as soon as it arrives, before the answer of that request
 is read: a program may send both at once. Where several requests may be meant, `request_owners.py` decides.
@@ -85,7 +85,7 @@ class ServerRequests:
         self._spawn(self._handle, body, self._find(body, run), out)
 
     def cancel(self, id: str | int) -> bool:
-        """Cancel a question, because the server says so; False when there is none of this id."""
+        """Cancel the question with this id, as the server asks; return whether there is such a question."""
         scope = self._scopes.get(id)
         if scope is not None:
             scope.cancel()

@@ -297,7 +297,7 @@ class ProgramConfinement:
     def refused_places(self) -> list[tuple[str, str]]:
         """Return the places of the hub itself that the configuration names: the field and the place as written.
 
-        Nothing opens them. The own folder of the program is none of them.
+        Nothing opens them. The program's own folder does not count as a place of the hub.
         """
         hub = tuple(one.resolve() for one in self.places.hidden)
         kept = tuple(one.resolve() for one in self.places.kept)

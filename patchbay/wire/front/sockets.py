@@ -50,7 +50,7 @@ class Counters:
 
     @classmethod
     def of(cls, descriptor: int) -> Counters | None:
-        """Return the counters of a TCP socket; None for another descriptor, a closed one, and where there are none."""
+        """Return the counters of a TCP socket; None for any other descriptor, or if the system has none."""
         option = getattr(socket, "TCP_INFO", None)
         if option is None:
             return None
