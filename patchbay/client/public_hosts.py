@@ -73,8 +73,8 @@ def resolve_host(host: str, port: int) -> list[IpAddress]:
     return [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
 
 
-def resolve_public_address(host: str, port: int, who: str, remedy: str = "") -> str:
-    """Look up a host that has to be public, and return the address to connect to.
+def resolve_public_addresses(host: str, port: int, who: str, remedy: str = "") -> list[str]:
+    """Look up a host that has to be public, and return its addresses.
 
     Raises Unreachable when one of its addresses is not public. The message names `who` led there and ends with
     `remedy`.
@@ -82,4 +82,9 @@ def resolve_public_address(host: str, port: int, who: str, remedy: str = "") -> 
     found = resolve_host(host, port)
     if not all(is_public(address) for address in found):
         raise Unreachable(f"{who} leads to {host}, which is not a public address{remedy and '; '}{remedy}")
-    return str(found[0])
+    return [str(address) for address in found]
+
+
+def resolve_public_address(host: str, port: int, who: str, remedy: str = "") -> str:
+    """Return the address to connect to, of a host that has to be public; see resolve_public_addresses."""
+    return resolve_public_addresses(host, port, who, remedy)[0]

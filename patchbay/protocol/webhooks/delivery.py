@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchbay.coordination.leases import Lease
 from patchbay.errors import CallbackFailed, PatchbayError
@@ -25,9 +25,6 @@ from patchbay.occurrences.sources import Batch, EventSource, Wanted
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id
 from patchbay.protocol.webhooks.subscriptions import GRACE_SECONDS, Progress, Webhook, Webhooks
 from patchbay.topics import ACCESS_ENDED, ENDING, EVENT_SUBSCRIPTIONS, EVENTS, NAMES_CHANGED
-
-if TYPE_CHECKING:
-    import httpx2
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +86,7 @@ class WebhookDelivery:
         if self._thread is not None:
             self._thread.join(LOOK_SECONDS * 2)
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._sender.close()
         self._lease.release()
 
     def _run(self) -> None:
@@ -103,6 +101,7 @@ class WebhookDelivery:
                     log.warning("webhooks are not delivered for a moment: %s", problem)
                 except Exception:
                     log.exception("webhooks are not delivered for a moment")
+                self._sender.close_unused()
                 mailbox.wait(pause)
                 is_new = False
                 while (got := mailbox.get(0)) is not None:
@@ -166,23 +165,22 @@ class WebhookDelivery:
         if progress is None or not progress.is_active:
             return False
         batch = self._read(webhook, progress)
-        with self._sender.client() as client:
-            if batch.truncated and progress.delivered > 0 and progress.attempts == 0:
-                self._post(client, webhook, control_id("gap"), {"type": "gap", "cursor": batch.cursor})
-            for event, cursor in batch.events:
-                if self._ending.is_set() or not self._lease.take():
-                    return False
-                if event is not batch.events[0][0] and self._check(webhook) is not None:
-                    return True  # the next batch says why it ended
-                try:
-                    status = self._post(client, webhook, event["eventId"], {**event, "cursor": cursor})
-                except CallbackFailed as failure:
-                    self._note_failure(webhook, failure.reason)
-                    return False
-                if not 200 <= status < 300 and status not in REFUSED_FOR_GOOD:
-                    self._note_failure(webhook, "http_5xx" if status >= 500 else "http_4xx")
-                    return False
-                self._note_success(webhook, cursor)
+        if batch.truncated and progress.delivered > 0 and progress.attempts == 0:
+            self._post(webhook, control_id("gap"), {"type": "gap", "cursor": batch.cursor})
+        for event, cursor in batch.events:
+            if self._ending.is_set() or not self._lease.take():
+                return False
+            if event is not batch.events[0][0] and self._check(webhook) is not None:
+                return True  # the next batch says why it ended
+            try:
+                status = self._post(webhook, event["eventId"], {**event, "cursor": cursor})
+            except CallbackFailed as failure:
+                self._note_failure(webhook, failure.reason)
+                return False
+            if not 200 <= status < 300 and status not in REFUSED_FOR_GOOD:
+                self._note_failure(webhook, "http_5xx" if status >= 500 else "http_4xx")
+                return False
+            self._note_success(webhook, cursor)
         if not batch.events and batch.cursor != progress.cursor and batch.has_more:
             self._move(webhook, lambda old: replace(old, cursor=batch.cursor))
         return batch.has_more or bool(batch.events)
@@ -198,18 +196,17 @@ class WebhookDelivery:
             self._polls[webhook.id] = time.monotonic() + batch.poll_ms / 1000
         return batch
 
-    def _post(self, client: httpx2.Client, webhook: Webhook, id: str, body: dict[str, Any]) -> int:
+    def _post(self, webhook: Webhook, id: str, body: dict[str, Any]) -> int:
         now = self._store.now()
         data = dump_json(body)
-        return self._sender.post(client, webhook.url, webhook.id, id, webhook.secrets(now), data, now)[0]
+        return self._sender.post(webhook.url, webhook.id, id, webhook.secrets(now), data, now)
 
     def _terminate(self, webhook: Webhook, reason: PatchbayError) -> None:
         """Tell the endpoint that the subscription ends, once, and end it."""
         data = {"data": reason.data} if isinstance(reason.data, dict) else {}
         error = {"code": reason.code, "message": reason.message, **data}
         try:
-            with self._sender.client() as client:
-                self._post(client, webhook, control_id("terminated"), {"type": "terminated", "error": error})
+            self._post(webhook, control_id("terminated"), {"type": "terminated", "error": error})
         except CallbackFailed as failure:
             log.info("the webhook %s ended; its endpoint was not told: %s", webhook.id, failure.message)
         self._webhooks.end(webhook.id, reason.message)

@@ -1,7 +1,7 @@
 """The requests of webhooks: signed, to addresses that were checked, without redirects, with nothing read but a status.
 
-The host is looked up for each request, and the connection goes to the address that was checked. What an endpoint
-answers is not passed on: failures have a category.
+The host is looked up for each request, and the connection goes to the address that was checked. A connection that is
+still open to such an address is used again. What an endpoint answers is not passed on: failures have a category.
 Sources: SEP-3415, Webhook security; Standard Webhooks, specification (signatures); CWE-918.
 """
 
@@ -13,6 +13,7 @@ import hmac
 import secrets
 import ssl
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,14 @@ from urllib.parse import urlsplit
 import orjson
 
 from patchbay.client.errors import Unreachable
-from patchbay.client.public_hosts import resolve_host, resolve_public_address
+from patchbay.client.public_hosts import resolve_host, resolve_public_addresses
 from patchbay.errors import CallbackFailed, InvalidParams
+from patchbay.protocol.webhooks.kept_connections import (
+    KEPT_SECONDS,
+    MAX_KEPT_OF_DESTINATION,
+    Destination,
+    KeptConnections,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -87,11 +94,70 @@ def signature(secret: str, id: str, timestamp: int, body: bytes) -> str:
     return f"v1,{base64.b64encode(made).decode()}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request to a callback URL. `keys` sign it; `timestamp` is in seconds of Unix time."""
+
+    url: str
+    subscription: str
+    id: str
+    keys: Sequence[str]
+    body: bytes
+    timestamp: int
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 443
+
+    def headers(self) -> dict[str, str]:
+        """Return its headers, with the signatures of the body."""
+        made = (signature(key, self.id, self.timestamp, self.body) for key in self.keys)
+        return {
+            "Host": urlsplit(self.url).netloc,
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",
+            "webhook-id": self.id,
+            "webhook-timestamp": str(self.timestamp),
+            "webhook-signature": " ".join(made),
+            "X-MCP-Subscription-Id": self.subscription,
+        }
+
+
+class _Attempt:
+    """One attempt to send a request. It may open a connection (`has_connected`), and get an answer (`has_answered`)."""
+
+    def __init__(self) -> None:
+        self.has_connected = self.has_answered = False
+
+    def send(self, client: httpx2.Client, address: str, request: _Request) -> tuple[int, bytes]:
+        """Return the status and the beginning of the answer. Raises the errors of httpx2."""
+        place = f"[{address}]" if ":" in address else address
+        where = urlsplit(request.url)._replace(netloc=f"{place}:{request.port}").geturl()
+        more = {"sni_hostname": request.host, "trace": self._note}
+        with client.stream("POST", where, content=request.body, headers=request.headers(), extensions=more) as reply:
+            self.has_answered = True
+            answer = bytearray()
+            for piece in reply.iter_raw():  # a connection is used again only after the whole answer was read
+                answer += piece
+                if len(answer) > MAX_CHALLENGE_BYTES:
+                    break
+            return reply.status_code, bytes(answer)
+
+    def _note(self, event: str, _: object) -> None:
+        """Receive an event of httpcore (its extension `trace`)."""
+        self.has_connected = self.has_connected or event.startswith("connection.connect_tcp")
+
+
 class Sender:
     """Sends the requests of webhooks. `private_hosts` may have addresses that are not public."""
 
     def __init__(self, private_hosts: Collection[str]) -> None:
         self._private_hosts = frozenset(private_hosts)
+        self._kept = KeptConnections(self._open_client)
 
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
@@ -101,20 +167,34 @@ class Sender:
         assert isinstance(found, ssl.SSLContext)
         return found
 
-    def client(self) -> httpx2.Client:
-        """Return a client for a few deliveries to one host."""
+    def _open_client(self) -> httpx2.Client:
+        """Return a client for the requests to one destination."""
         import httpx2
 
+        limits = httpx2.Limits(max_keepalive_connections=MAX_KEPT_OF_DESTINATION, keepalive_expiry=KEPT_SECONDS)
         return httpx2.Client(
-            follow_redirects=False, trust_env=False, verify=self._certificates, timeout=httpx2.Timeout(ANSWER_SECONDS)
+            follow_redirects=False,
+            trust_env=False,
+            verify=self._certificates,
+            timeout=httpx2.Timeout(ANSWER_SECONDS),
+            limits=limits,
         )
+
+    def close_unused(self) -> None:
+        """Close the connections that no request used for KEPT_SECONDS."""
+        self._kept.close_unused()
+
+    def close(self) -> None:
+        """Close the kept connections; a later request opens new ones."""
+        self._kept.close()
 
     def verify(self, url: str, subscription: str, keys: Sequence[str], now: float) -> None:
         """Ask a callback URL for the echo of a challenge. Raises CallbackFailed."""
         challenge = secrets.token_urlsafe(32)
         body = orjson.dumps({"type": "verification", "challenge": challenge})
-        with self.client() as client:
-            status, answer = self.post(client, url, subscription, control_id("verification"), keys, body, now, True)
+        request = _Request(url, subscription, control_id("verification"), keys, body, int(now))
+        with self._open_client() as client:  # not kept: most likely the next event comes much later
+            status, answer = self._send(Destination(client), request)
         if not 200 <= status < 300:
             raise CallbackFailed(
                 "the callback URL did not accept the challenge: expected 2xx", f"http_{max(4, status // 100)}xx"
@@ -129,48 +209,33 @@ class Sender:
                 'the callback URL did not return {"challenge": ...} with the challenge that it got', "challenge_failed"
             )
 
-    def post(
-        self,
-        client: httpx2.Client,
-        url: str,
-        subscription: str,
-        id: str,
-        keys: Sequence[str],
-        body: bytes,
-        now: float,
-        reads_answer: bool = False,
-    ) -> tuple[int, bytes]:
-        """Send one signed request; return the status and, if asked, the beginning of the answer.
+    def post(self, url: str, subscription: str, id: str, keys: Sequence[str], body: bytes, now: float) -> int:
+        """Send one signed request; return the status of its answer. Raises CallbackFailed without a status."""
+        request = _Request(url, subscription, id, keys, body, int(now))
+        with self._kept.use(request.host, request.port) as destination:
+            return self._send(destination, request)[0]
 
-        Raises CallbackFailed without a status.
+    def _send(self, destination: Destination, request: _Request) -> tuple[int, bytes]:
+        """Send a request; return the status and the beginning of the answer. Raises CallbackFailed.
+
+        An endpoint may close a kept connection at the moment at which it is used again. Then the request is sent once
+        more, with the same id, by a new connection.
         """
         import httpx2
 
-        timestamp = int(now)
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or 443
-        headers = {
-            "Host": parts.netloc,
-            "Content-Type": "application/json",
-            "Accept-Encoding": "identity",
-            "webhook-id": id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": " ".join(signature(key, id, timestamp, body) for key in keys),
-            "X-MCP-Subscription-Id": subscription,
-        }
+        preferred, destination.address = destination.address, ""
         try:
-            address = self._resolve(host, port)
-            place = f"[{address}]" if ":" in address else address
-            where = parts._replace(netloc=f"{place}:{port}").geturl()
-            with client.stream(
-                "POST", where, content=body, headers=headers, extensions={"sni_hostname": host}
-            ) as reply:
-                answer = bytearray()
-                for piece in reply.iter_raw():  # a connection is used again only after the whole answer was read
-                    answer += piece
-                    if len(answer) > MAX_CHALLENGE_BYTES:
-                        break
-                return reply.status_code, bytes(answer) if reads_answer else b""
+            address = self._resolve(request.host, request.port, preferred)
+            attempt = _Attempt()
+            try:
+                answered = attempt.send(destination.client, address, request)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                if attempt.has_connected or attempt.has_answered:
+                    raise
+                with self._open_client() as client:
+                    answered = _Attempt().send(client, address, request)
+            destination.address = address
+            return answered
         except Unreachable as problem:
             raise CallbackFailed(problem.message, "connection_refused") from problem
         except httpx2.TimeoutException as problem:
@@ -180,11 +245,14 @@ class Sender:
             reason = "tls_error" if is_tls else "connection_refused"
             raise CallbackFailed("the callback URL cannot be reached", reason) from problem
 
-    def _resolve(self, host: str, port: int) -> str:
-        if host in self._private_hosts:
-            return str(resolve_host(host, port)[0])
+    def _resolve(self, host: str, port: int, preferred: str) -> str:
+        """Return the address to connect to: `preferred` while the host has it. Raises Unreachable."""
         try:
-            return resolve_public_address(host, port, "the webhook")
+            if host in self._private_hosts:
+                found = [str(address) for address in resolve_host(host, port)]
+            else:
+                found = resolve_public_addresses(host, port, "the webhook")
+            return preferred if preferred in found else found[0]
         except Unreachable as problem:
             # One message for a private address and for none: another one would show which names the network has.
             raise Unreachable(

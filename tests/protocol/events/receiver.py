@@ -29,7 +29,9 @@ class Receiver:
     """What came: `events` are the bodies that were accepted, in order. `failures` is the share of refused deliveries.
 
     `echoes` says whether a challenge is answered. With a `status` other than 200, a delivery is answered with it, with
-    `answer`, and with `location` as its redirect. `paths` are those of all requests.
+    `answer`, and with `location` as its redirect. `paths` are those of all requests. `connections` counts those that
+    were opened, `closed` those that ended. `closes` ends each connection after an answer that does not say so. With
+    `drops_used` (`drops_new`), the next request on a used (new) connection is read and gets no answer.
     """
 
     def __init__(self, port: int) -> None:
@@ -44,6 +46,11 @@ class Receiver:
         self.location = ""
         self.paths: list[str] = []
         self.echoes = True
+        self.connections = 0
+        self.closed = 0
+        self.closes = False
+        self.drops_used = self.drops_new = False
+        self.dropped = 0
         self.wrong_signatures = 0
         self.changed = threading.Condition()
         self._random = random.Random(37)
@@ -111,9 +118,27 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        is_used = False
+
+        def setup(self) -> None:
+            super().setup()
+            with one.changed:
+                one.connections += 1
+
+        def finish(self) -> None:
+            super().finish()
+            with one.changed:
+                one.closed += 1
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             one.paths.append(self.path)
+            is_used, self.is_used = self.is_used, True
+            if one.drops_used if is_used else one.drops_new:
+                one.drops_used = one.drops_new = False
+                self.close_connection = True
+                one.dropped += 1
+                return
             status, answer = one.receive(self.headers, body)
             self.send_response(status)
             if one.location and 300 <= status < 400:
@@ -121,6 +146,7 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
+            self.close_connection = self.close_connection or one.closes
 
         disable_nagle_algorithm = True
 
