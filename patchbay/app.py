@@ -21,7 +21,6 @@ from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.hosts.path_prefix import PathPrefix, choose_path_prefix
 from patchbay.hosts.trusted_proxies import ClientAddresses, TrustedProxies
-from patchbay.kinds.caller_credentials import OPEN_PREFIXES
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.serving.drain import Drain
@@ -29,6 +28,7 @@ from patchbay.serving.health import Health, HealthOverHttp
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Journal
 from patchbay.topics import ENDING
+from patchbay.upstreams.caller_credentials import OPEN_PREFIXES
 from patchbay.web.late_pages import LatePages
 from patchbay.web.operator.exposure import check_exposure, check_prefix_is_free
 from patchbay.web.operator.operators import Operators

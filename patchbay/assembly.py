@@ -38,12 +38,10 @@ from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
 from patchbay.kind import Packages
-from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.program_places import program_places
 from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
-from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
@@ -71,6 +69,8 @@ from patchbay.settings import OPEN, Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import BOOT, NAMES_CHANGED
+from patchbay.upstreams.connections.standing_connections import StandingConnections
+from patchbay.upstreams.standing import MountContext
 
 log = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ("coordination", "descriptors", "documents", "outputs", "settings", "views"),
     ("client", "kind", "occurrences", "stores"),
     ("config", "pins"),
+    ("upstreams",),
     ("boot", "kinds"),
     ("catalogue", "generate_boot_image"),
     ("rooms",),

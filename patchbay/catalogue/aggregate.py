@@ -26,7 +26,7 @@ from patchbay.catalogue.rows import BOOT
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
-from patchbay.kinds.mount.list_bounds import limit_problems
+from patchbay.upstreams.lists.list_bounds import limit_problems
 from patchbay.views.hidden_characters import show_hidden_characters
 
 NAME_OF_ALL = "patchbay"

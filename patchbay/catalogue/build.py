@@ -25,10 +25,10 @@ from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError, MissingBlob
 from patchbay.kind import Configuration, ConfiguredServer, Examination, Kind, configured_kind
-from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.store import Blobs
+from patchbay.upstreams.connections.standing_connections import StandingConnections
 
 ENTRY_MAKERS = (
     ("tools", entries.make_tool),

@@ -39,12 +39,12 @@ from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer
-from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import BUILT, NAMES_CHANGED, RERUN, RESTART
+from patchbay.upstreams.connections.standing_connections import StandingConnections
 
 log = logging.getLogger(__name__)
 

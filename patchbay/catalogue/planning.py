@@ -30,11 +30,11 @@ from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Config, Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
-from patchbay.kinds.mount import snapshots
 from patchbay.pins.offers import offer_cids
 from patchbay.pins.records import pin_cids
 from patchbay.store import Store
 from patchbay.topics import ACCESS, DROP_INS, LISTING, MCPS, ROOT, SERVERS
+from patchbay.upstreams.lists import snapshots
 
 MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""

@@ -19,9 +19,9 @@ from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import CONFIGURATION_KIND, kind_named
 from patchbay.kinds.discovery import discover
-from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.store import Blobs
 from patchbay.topics import SERVERS
+from patchbay.upstreams.connections.standing_connections import StandingConnections
 
 _LINE = re.compile(r"line ([1-9][0-9]*)")
 

@@ -15,9 +15,9 @@ from patchbay.catalogue.rows import is_room_name
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import Audience, Packages, kind_named
-from patchbay.kinds.mount.standing_connection import StandingConnection
-from patchbay.kinds.standing import Standing
 from patchbay.pins.enforcement import PinState
+from patchbay.upstreams.connections.standing_connection import StandingConnection
+from patchbay.upstreams.standing import Standing
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

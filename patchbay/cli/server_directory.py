@@ -22,14 +22,14 @@ from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import RunningHub
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import UnknownServer
-from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
-from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Store
 from patchbay.topics import BOOT
+from patchbay.upstreams.connections.standing_connections import StandingConnections
+from patchbay.upstreams.standing import MountContext
 from patchbay.web.pages.data import describe_server, summarize_server
 
 _ADDRESS = re.compile(r"(?:https?://[^/]+)?[/@]?(?:mcp/)?([^/]+)(?:/.*)?")

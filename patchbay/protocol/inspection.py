@@ -29,14 +29,14 @@ from patchbay.client.errors import Unreachable
 from patchbay.config import Configs
 from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
 from patchbay.kind import CONFIGURATION_KIND
-from patchbay.kinds.mount import snapshots
-from patchbay.kinds.mount.configuration import Mount, mount_of
-from patchbay.kinds.mount.standing_connection import StandingConnection
-from patchbay.kinds.mount.standing_connections import StandingConnections
-from patchbay.kinds.standing import MountContext
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
+from patchbay.upstreams.configuration import Mount, mount_of
+from patchbay.upstreams.connections.standing_connection import StandingConnection
+from patchbay.upstreams.connections.standing_connections import StandingConnections
+from patchbay.upstreams.lists import snapshots
+from patchbay.upstreams.standing import MountContext
 
 NAME = "inspect"
 """The name of an inspected server in records and messages; no server of a hub can have this name."""

@@ -20,9 +20,9 @@ from patchbay.client.connection.list_pages import APPS as APPS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Rendered
-from patchbay.kinds.mount.snapshots import VIA
 from patchbay.messages.versions import Revision
 from patchbay.protocol.translate import for_revision, stamped
+from patchbay.upstreams.lists.snapshots import VIA
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates"}
 MEMBERS |= {"prompts": "prompts", "events": "events"}

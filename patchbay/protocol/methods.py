@@ -14,7 +14,6 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
-from patchbay.kinds.mount.snapshots import mounts_in
 from patchbay.messages.versions import MODERN, Revision
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
@@ -29,6 +28,7 @@ from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, conf
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
+from patchbay.upstreams.lists.snapshots import mounts_in
 
 Answers = Iterator[Message | Sign]
 

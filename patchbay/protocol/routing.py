@@ -22,7 +22,7 @@ from patchbay.catalogue.public_names import APP_SCHEME, public_name, public_uri,
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
-from patchbay.kinds.mount.snapshots import APP
+from patchbay.upstreams.lists.snapshots import APP
 
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 _LINKS = frozenset(("resource_link", "resource"))

@@ -17,8 +17,8 @@ from patchbay.pins.approval import approve
 from patchbay.pins.documents import encode_wire
 from patchbay.topics import PINS
 from tests.hubs import Hub
-from tests.kinds.mount.changing import as_absent, control, document, listed, mount, rows, served, tool, tools, waiting
 from tests.pins.independent_digests import digest_of
+from tests.upstreams.changing import as_absent, control, document, listed, mount, rows, served, tool, tools, waiting
 from tests.waiting import POLL_SECONDS, until
 
 pytestmark = pytest.mark.process

@@ -18,10 +18,10 @@ import httpx2
 
 from tests.browser.tabs import Tab
 from tests.hubs import modern_request
-from tests.kinds.mount.changing import mount
 from tests.person_at_browser import PersonAtBrowser
 from tests.serving.running import Hub, running
 from tests.signing_in import answer_in, challenge_of
+from tests.upstreams.changing import mount
 from tests.waiting import BOUND, until
 
 NOTES = '''"""Notes of the team."""

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.kinds.mount.changing import mount, tool
 from tests.serving.running import ONE_WORKER, Hub, running
+from tests.upstreams.changing import mount, tool
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser

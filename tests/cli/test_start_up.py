@@ -32,7 +32,7 @@ CALLS = {"hub": ("greet", "name=Ada", "Hello, Ada!"), "fastmcp": ("echo", "messa
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """The addresses of this hub, which answers in the newest revision, and of a FastMCP server, which streams."""
     folder = tmp_path_factory.mktemp("servers")
-    source = (ROOT / "tests/kinds/mount/upstream_definition.py").read_text("utf-8")
+    source = (ROOT / "tests/upstreams/connections/upstream_definition.py").read_text("utf-8")
     (folder / "work.py").write_text(source, "utf-8")
     (folder / "work.mcp.json").write_text('{"isolation": "inline"}', "utf-8")
     with ExitStack() as stack:

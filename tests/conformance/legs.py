@@ -1,7 +1,7 @@
 """Which legs of the official suite run always, and which only with `scripts/test --full`.
 
 A run has every leg directly, where a hub answers. Through a mount, in processes of their own and with two workers, it
-has one leg of each era: the others are one more combination of what these legs and `tests/kinds/mount/` show.
+has one leg of each era: the others are one more combination of what these legs and `tests/upstreams/` show.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from patchbay.access.upstreams.token_store import CODE_FLOW, ConnectedAccount, T
 from patchbay.client.auth.token_clients import IssuedTokens, RequestedSignIn, TokenClient
 from patchbay.client.errors import SignInNeeded
 from patchbay.errors import Refused
-from patchbay.kinds.caller_credentials import PAGE, Upstream
 from patchbay.store import Journal
 from patchbay.topics import UPSTREAM_CLIENTS, UPSTREAM_REQUESTS
+from patchbay.upstreams.caller_credentials import PAGE, Upstream
 
 SIGN_IN_SECONDS = 600.0
 """Seconds that a person has to sign in."""

@@ -22,9 +22,9 @@ from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
 from patchbay.coordination.records import Records
 from patchbay.errors import PatchbayError, ToolFailed
-from patchbay.kinds.caller_credentials import CallerTokens, Upstream
 from patchbay.store import Bus, Journal, Store
 from patchbay.topics import UPSTREAM_PRINCIPALS, UPSTREAM_REFRESHES, UPSTREAM_SIGN_INS_CHANGED
+from patchbay.upstreams.caller_credentials import CallerTokens, Upstream
 
 log = logging.getLogger(__name__)
 

@@ -32,11 +32,11 @@ from patchbay.client.sources.http_targets import SCHEMES, is_document
 from patchbay.errors import ConfigError
 from patchbay.kind import configured_kind
 from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_section, translate
-from patchbay.kinds.mount.configuration import mount_of
-from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPlaces
 from patchbay.settings import whole_environment
+from patchbay.upstreams.configuration import mount_of
+from patchbay.upstreams.connections.description import mount_confinement
 
 _FLAGS = frozenset(("-y", "--yes", "-q", "--quiet", "-m", "-i", "--rm", "-S", "-u"))
 """Options of launchers without a value."""

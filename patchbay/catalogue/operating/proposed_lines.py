@@ -12,9 +12,9 @@ import orjson
 
 from patchbay.client.addresses.targets import Stdio, Target
 from patchbay.errors import PatchbayError
-from patchbay.kinds.mount.configuration import PERMISSION_FIELDS, mount_of
 from patchbay.kinds.program_proposals import Proposal, propose
 from patchbay.settings import Settings, hub_places, whole_environment
+from patchbay.upstreams.configuration import PERMISSION_FIELDS, mount_of
 
 WHERE = "the definition"
 

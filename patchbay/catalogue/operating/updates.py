@@ -14,16 +14,16 @@ import orjson
 from patchbay import __version__
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.config import parse_config
-from patchbay.kinds.mount.configuration import START_SECONDS, mount_of
-from patchbay.kinds.mount.liveness import Patience
-from patchbay.kinds.mount.snapshots import listed_entries, read_snapshot
-from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.explanation import describe_change
 from patchbay.pins.records import load_pins
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPlaces
 from patchbay.settings import whole_environment
 from patchbay.store import Store
+from patchbay.upstreams.configuration import START_SECONDS, mount_of
+from patchbay.upstreams.lists.snapshots import listed_entries, read_snapshot
+from patchbay.upstreams.lists.unread_lists import UnreadLists
+from patchbay.upstreams.liveness import Patience
 
 
 def list_offered(name: str, fields: Mapping[str, Any], programs: ProgramPlaces) -> dict[ItemKey, Wire]:

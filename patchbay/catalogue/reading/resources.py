@@ -28,8 +28,8 @@ from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done
-from patchbay.kinds.mount.snapshots import target_of
 from patchbay.store import Store
+from patchbay.upstreams.lists.snapshots import target_of
 from patchbay.views.fold import Fold
 
 

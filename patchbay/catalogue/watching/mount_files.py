@@ -18,9 +18,9 @@ from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file, without_mark
 from patchbay.kind import code_endings, configured_kind
 from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_section, translate
-from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.mount.kind import KIND as UPSTREAM
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
+from patchbay.upstreams.configuration import mount_of
 
 
 def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: bool, how: str = "--replace") -> Path:

@@ -29,8 +29,8 @@ from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, InvalidParams
-from patchbay.kinds.caller_credentials import CALLER, HUB
 from patchbay.settings import whole_environment
+from patchbay.upstreams.caller_credentials import CALLER, HUB
 
 
 @click.command(

@@ -24,11 +24,11 @@ from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.errors import PatchbayError, StoreFailed
-from patchbay.kinds.requested_hosts import load_requested_hosts
 from patchbay.processes.confinement.program_denials import is_proposable
 from patchbay.processes.egress.egress_list import parse_egress_list, write_destination
 from patchbay.settings import Settings, hub_places, whole_environment
 from patchbay.store import Journal, store_exists
+from patchbay.upstreams.requested_hosts import load_requested_hosts
 
 MAX_NAMED_HOSTS = 5
 """Refused hosts of one server that are named."""

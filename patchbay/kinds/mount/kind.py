@@ -13,12 +13,12 @@ from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, translate
-from patchbay.kinds.mount.configuration import PERMISSION_FIELDS, mount_of
-from patchbay.kinds.mount.description import mount_confinement
-from patchbay.kinds.mount.handler import upstream_handler
-from patchbay.kinds.mount.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
-from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.pins.documents import INTRODUCTION
+from patchbay.upstreams.configuration import PERMISSION_FIELDS, mount_of
+from patchbay.upstreams.connections.description import mount_confinement
+from patchbay.upstreams.connections.handler import upstream_handler
+from patchbay.upstreams.connections.standing_connection import StandingConnection
+from patchbay.upstreams.lists.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
 
 SESSION_FIELDS = ("sessions", "session_limit", "session_idle")
 OWN_PERMISSIONS = tuple(name for name in PERMISSION_FIELDS if name not in ("writes", "memory"))

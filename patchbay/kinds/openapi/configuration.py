@@ -18,9 +18,9 @@ from patchbay.client.addresses.launchers import check_url
 from patchbay.client.addresses.secrets import is_secret, is_secret_name
 from patchbay.client.addresses.targets import AddressError
 from patchbay.errors import BadCid, ConfigError
-from patchbay.kinds.caller_credentials import CALLER
 from patchbay.kinds.openapi.selection import Selection, parse_selection
 from patchbay.pins.documents import Changes
+from patchbay.upstreams.caller_credentials import CALLER
 
 DEFAULT_TOOLS = 256
 """Number of operations that are served without the field `max_tools`."""

@@ -31,7 +31,6 @@ from patchbay.client.openapi.http_client import Reply, RequestRules, get_origin
 from patchbay.client.openapi.requests import HttpRequest, build_request
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Content, Event, Failed, Log, Progress, Text
-from patchbay.kinds.caller_credentials import CallersAccounts
 from patchbay.kinds.openapi import credentials
 from patchbay.kinds.openapi.answers import (
     STREAMED,
@@ -47,6 +46,7 @@ from patchbay.kinds.openapi.files import load_files
 from patchbay.kinds.openapi.next_page import find_next_url, join_pages, make_continuation
 from patchbay.kinds.openapi.standing_api import MAX_ANSWER_BYTES, StandingApi
 from patchbay.kinds.openapi.tools import NEXT, ApiTool, ApiTools
+from patchbay.upstreams.caller_credentials import CallersAccounts
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "QUERY")
 DELAYED = (429, 503)

@@ -28,14 +28,14 @@ from patchbay.client.openapi.references import LOST_REFERENCES
 from patchbay.client.openapi.remote_parts import PARTS, Read, include_remote_parts
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ContentError, PatchbayError
-from patchbay.kinds.caller_credentials import CallersAccounts, Upstream
 from patchbay.kinds.openapi.caller_sign_in import describe_issuer
 from patchbay.kinds.openapi.configuration import ApiConfiguration
 from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
-from patchbay.kinds.standing import Health, MountContext, PinnedMount, describe_unset
 from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.pins.observation import observe
 from patchbay.topics import UPSTREAMS
+from patchbay.upstreams.caller_credentials import CallersAccounts, Upstream
+from patchbay.upstreams.standing import Health, MountContext, PinnedMount, describe_unset
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from patchbay.catalogue.servers import Server
 from patchbay.client.connection.list_pages import EVENTS as EVENTS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import EventNotFound, EventUnsupported, InvalidParams, MethodNotFound
-from patchbay.kinds.mount.pushing.pushed_events import PushedSource
-from patchbay.kinds.mount.upstream_events import UpstreamSource
 from patchbay.occurrences.arguments import check_arguments
 from patchbay.occurrences.cursors import MAX_CURSOR_CHARACTERS
 from patchbay.occurrences.sources import EventSource, JournalSource, NameSource, Wanted
 from patchbay.topics import SERVERS, VARIABLES
+from patchbay.upstreams.connections.upstream_events import UpstreamSource
+from patchbay.upstreams.pushing.pushed_events import PushedSource
 
 DEFAULT_EVENTS, MAX_EVENTS = 100, 500
 """Events in the answer to one poll."""

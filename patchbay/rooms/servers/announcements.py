@@ -13,8 +13,6 @@ from typing import Any
 
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import PatchbayError
-from patchbay.kinds.mount.list_bounds import ListReader
-from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.pins.offers import METHODS
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
@@ -24,6 +22,8 @@ from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.visibility import shows_wire
+from patchbay.upstreams.lists.list_bounds import ListReader
+from patchbay.upstreams.lists.snapshots import Snapshot
 
 log = logging.getLogger(__name__)
 

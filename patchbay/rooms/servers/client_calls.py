@@ -11,7 +11,6 @@ from uuid import uuid4
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
 from patchbay.errors import OverQuota, ToolFailed
 from patchbay.events import Content, Data, Done, Event, Failed, Progress
-from patchbay.kinds.promised_bytes import check_result
 from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused, TooMany
@@ -20,6 +19,7 @@ from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.record.envelope import HUB, Json, hub_envelope
 from patchbay.rooms.servers.calls import Calls
+from patchbay.upstreams.promised_bytes import check_result
 
 CallEvents = Events
 

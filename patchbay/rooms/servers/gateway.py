@@ -10,12 +10,6 @@ from typing import Any
 from patchbay.activation import Call, CancelFlag, activate
 from patchbay.errors import PatchbayError
 from patchbay.events import Content, Done, Event, Failed, Log, Progress, Text
-from patchbay.kinds.mount.configuration import START_SECONDS, Mount
-from patchbay.kinds.mount.handler import upstream_handler
-from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.mount.standing_connection import StandingConnection
-from patchbay.kinds.mount.standing_connections import StandingConnections
-from patchbay.kinds.standing import MountContext
 from patchbay.pins.offers import RESOURCE, TOOL
 from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import RoomRefused
@@ -27,6 +21,12 @@ from patchbay.rooms.servers.announcements import Offered, advertise, append_serv
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.mounting import GatewayContext, checked_mount, mount_of_record, read_manifest
 from patchbay.topics import ROOM_NEWS
+from patchbay.upstreams.configuration import START_SECONDS, Mount
+from patchbay.upstreams.connections.handler import upstream_handler
+from patchbay.upstreams.connections.standing_connection import StandingConnection
+from patchbay.upstreams.connections.standing_connections import StandingConnections
+from patchbay.upstreams.lists.snapshots import Snapshot
+from patchbay.upstreams.standing import MountContext
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)

@@ -29,12 +29,12 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.kind import configured_kind
-from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.openapi.configuration import parse_fields
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.kinds.program_places import program_places
 from patchbay.kinds.program_proposals import Proposal, with_proposal
 from patchbay.settings import Settings, whole_environment
+from patchbay.upstreams.configuration import mount_of
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json

@@ -16,11 +16,11 @@ from patchbay.catalogue.public_names import APP_SCHEME
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
-from patchbay.kinds.caller_credentials import PAGE
 from patchbay.kinds.confinement_description import confinement
-from patchbay.kinds.mount.description import describe_sessions
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
+from patchbay.upstreams.caller_credentials import PAGE
+from patchbay.upstreams.connections.description import describe_sessions
 from patchbay.views.hidden_characters import show_hidden_characters
 from patchbay.web.rendering.icons import find_icon
 

@@ -20,13 +20,13 @@ from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
-from patchbay.kinds.requested_hosts import load_requested_hosts
 from patchbay.processes.confinement.program_denials import is_proposable, is_public_host
 from patchbay.processes.egress.egress_list import parse_egress_list, write_destination
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.settings import hub_places, whole_environment
 from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
+from patchbay.upstreams.requested_hosts import load_requested_hosts
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path

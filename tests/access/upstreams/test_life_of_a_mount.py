@@ -10,9 +10,9 @@ import pytest
 from patchbay.access.hub_key import load_key
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.errors import ConfigError
-from patchbay.kinds.mount.configuration import mount_of
 from patchbay.pins.records import load_pins
 from patchbay.stores import open_store
+from patchbay.upstreams.configuration import mount_of
 from tests.access.upstreams.guarded import Caller, Guarded, caller_of, connect, page_of, tools_of
 from tests.hubs import Hub
 from tests.signing_in import HTML, Browser, hidden_fields, shared_hub, signed_in

@@ -17,10 +17,10 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
 from patchbay.errors import ToolFailed
-from patchbay.kinds.caller_credentials import Upstream
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import UPSTREAM_PRINCIPALS
+from patchbay.upstreams.caller_credentials import Upstream
 
 KEY = b"k" * 32
 FAR = Upstream("far", Http("https://far.example/mcp"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.watching.mount_files import check_mount
-from patchbay.kinds.mount.configuration import mount_of
+from patchbay.upstreams.configuration import mount_of
 from tests.cli.workspace import Workspace
 
 

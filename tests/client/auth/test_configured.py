@@ -18,7 +18,7 @@ from patchbay.client.auth.oauth import _choose_algorithm
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.layouts import get_target, parse_profile
 from patchbay.errors import ConfigError
-from patchbay.kinds.mount.configuration import mount_of
+from patchbay.upstreams.configuration import mount_of
 
 SERVER = "mcp+https://x.example/mcp?launch.issuer=https://login.example"
 MACHINE = f"{SERVER}&launch.sign_in=client-credentials&launch.client_id=ci"

@@ -33,7 +33,7 @@ from tests.interaction.programs import free_port, running, running_hub
 from tests.waiting import until
 
 ERAS = ("legacy", "modern")
-DEFINITION = ROOT / "tests/kinds/mount/upstream_definition.py"
+DEFINITION = ROOT / "tests/upstreams/connections/upstream_definition.py"
 
 
 @pytest.fixture(scope="module")

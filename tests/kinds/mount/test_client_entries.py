@@ -11,7 +11,7 @@ from patchbay.client.addresses.targets import Http
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
 from patchbay.kind import configured_kind
-from patchbay.kinds.mount.configuration import mount_of
+from patchbay.upstreams.configuration import mount_of
 
 DOCKER = ["run", "-i", "--rm", "-e", "GITHUB_PERSONAL_ACCESS_TOKEN", "ghcr.io/github/github-mcp-server"]
 

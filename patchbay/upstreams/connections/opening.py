@@ -1,0 +1,137 @@
+"""How the connections of one mount are opened: the target with its credentials, the era, and what is declared.
+
+The standing connection declares every question and the extension for apps, so that the server lists everything for
+callers that can answer and show apps. A connection for callers declares what they can answer, and apps if they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from patchbay.client.addresses.targets import Era, Http, Stdio, Target
+from patchbay.client.auth.configured import make_machine_sign_in
+from patchbay.client.auth.methods import SignIn, SuppliedTokens
+from patchbay.client.connection.list_pages import APPS, DECLARED_APPS
+from patchbay.client.connection.programs.environment import make_launch_environment
+from patchbay.client.errors import McpFailure
+from patchbay.errors import MethodNotFound
+from patchbay.processes.confinement.programs import ProgramConfinement
+from patchbay.processes.egress.egress_records import EgressRecords
+from patchbay.settings import sign_ins
+from patchbay.upstreams.configuration import START_SECONDS, Mount
+from patchbay.upstreams.connections.call_connections import CallConnection
+from patchbay.upstreams.connections.caller_accounts import MountAccounts
+from patchbay.upstreams.remembered_roots import RememberedRoots
+from patchbay.upstreams.requested_hosts import add_requested_hosts
+from patchbay.upstreams.standing import MountContext
+
+if TYPE_CHECKING:
+    from patchbay.client.connection.connection import Connection
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+
+
+class Opener:
+    """Opens the connections of one mount. `listener` gets notifications, `on_renewed` is called for a new session."""
+
+    def __init__(self, mount: Mount, context: MountContext, listener: Listener, on_renewed: Callable[[], None]) -> None:
+        self._mount = mount
+        self._context = context
+        self._listener = listener
+        self._on_renewed = on_renewed
+        self.roots: RememberedRoots = context.roots
+        self.reach: Target | None = mount.direct_reach
+        """How it was reached last; before that, how the address alone reaches it, None for a profile."""
+        self.accounts: MountAccounts | None = None
+        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        self.asks_for_roots = False
+        """Whether the server has asked for roots of the standing connection, as it then does of each other one."""
+        self._records = EgressRecords(keep=partial(add_requested_hosts, context.store.journal, mount.name))
+        if mount.has_caller_credentials:
+            self.accounts = MountAccounts(mount, context.environ, context.credentials)
+
+    @property
+    def confinement(self) -> ProgramConfinement | None:
+        """What the program of the mount may do; None where it has all rights of this process."""
+        programs = self._context.programs
+        if programs is None:
+            return None
+        mount = self._mount
+        own = (mount.name, programs, mount.permissions, self._context.environ)
+        return ProgramConfinement(*own, program=mount.program, records=self._records)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the hub starts the server."""
+        return isinstance(self.reach, Stdio)
+
+    def open(
+        self,
+        questions: Iterable[str] | None = None,
+        era: Era | None = None,
+        sign_in: SuppliedTokens | None = None,
+        reserved: CallConnection | None = None,
+    ) -> Connection:
+        """Open a connection that declares these questions, or all of them; APPS among them declares the extension.
+
+        `sign_in` has the tokens of a caller, `reserved` says whose roots answer questions between calls. Raises
+        PatchbayError.
+        """
+        environ = self._context.environ
+        # The official SDK takes half a second to load; a hub without mounts does not load it.
+        connections = import_module("patchbay.client.connection.connection")
+        target = self.reach = self._mount.reach(environ)
+        signin: SignIn | None = sign_in
+        if sign_in is None and isinstance(target, Http):
+            signin = make_machine_sign_in(target, sign_ins(environ))
+        declared = connections.QUESTIONS | {APPS} if questions is None else frozenset(questions)
+        connection: Connection = connections.Connection.open(
+            target,
+            era=era or self._mount.era,
+            version=self._context.version,
+            start_timeout=START_SECONDS,
+            questions=declared - {APPS},
+            extensions=DECLARED_APPS if APPS in declared else None,
+            ask=partial(self._answer_between_calls, reserved),
+            listener=self._listener,
+            on_renewed=self._on_renewed,
+            environ=make_launch_environment(environ),
+            signin=signin,
+            confinement=self._confine_one(),
+        )
+        return connection
+
+    def _confine_one(self) -> ProgramConfinement | None:
+        """Return the confinement of one process, with records of its own beside those of the mount."""
+        confinement = self.confinement
+        return replace(confinement, records=EgressRecords(self._records)) if confinement is not None else None
+
+    def open_for_call(self, reserved: CallConnection, era: Era | None) -> Connection:
+        """Open a connection for callers. Raises PatchbayError."""
+        sign_in = self.accounts.sign_in_of(reserved.key) if self.accounts is not None else None
+        connection = self.open(reserved.questions, era, sign_in, reserved)
+        reserved.expects_roots = self.asks_for_roots
+        return connection
+
+    def _answer_between_calls(
+        self, reserved: CallConnection | None, method: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Answer a question that belongs to no call: with the roots of the client of the connection.
+
+        The standing connection (`reserved` is None) has no roots, because each caller may have other ones.
+        """
+        if method != "roots/list":
+            raise McpFailure(MethodNotFound.code, f"no call is running that could answer {method}")
+        if reserved is None:
+            self.asks_for_roots = True
+            return {"roots": []}
+        known = "list_roots" in reserved.questions
+        found = self.roots.find(reserved.key.principal, reserved.client) if known else None
+        if found is None:
+            reserved.is_refused_roots = known
+            raise McpFailure(MethodNotFound.code, "the roots of the caller are not known between its calls")
+        return found
