@@ -19,13 +19,8 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
         "python.environments.requirements",
     ),
     "patchbay/catalogue/hub_services.py": ("python.redirects",),
-    "patchbay/catalogue/operating/pasted_servers.py": (
-        "mount.client_entries",
-        "openapi.kind",
-    ),
-    "patchbay/catalogue/watching/client_files.py": ("mount.client_entries",),
+    "patchbay/catalogue/operating/pasted_servers.py": ("openapi.kind",),
     "patchbay/catalogue/watching/mount_files.py": (
-        "mount.client_entries",
         "mount.kind",
         "openapi.kind",
     ),

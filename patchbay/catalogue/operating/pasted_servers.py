@@ -24,6 +24,7 @@ from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio
+from patchbay.client.applications.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.client.applications.json_text import JsonText
 from patchbay.client.applications.mounts import Variables
 from patchbay.client.applications.toml_text import TomlText
@@ -31,7 +32,6 @@ from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import SCHEMES, is_document
 from patchbay.errors import ConfigError
 from patchbay.kind import configured_kind
-from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPlaces
 from patchbay.settings import whole_environment

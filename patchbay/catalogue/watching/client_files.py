@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from patchbay.catalogue.rows import name_problem
+from patchbay.client.applications.client_entries import LiteralSecret, is_client_entry, read_section, translate
 from patchbay.client.applications.json_text import JsonText
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file, without_mark
-from patchbay.kinds.mount.client_entries import LiteralSecret, is_client_entry, read_section, translate
 
 _SEPARATOR = ": "
 _FORBIDDEN_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.catalogue.rows import name_problem
+from patchbay.client.applications.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.client.applications.json_text import JsonText
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file, without_mark
 from patchbay.kind import code_endings, configured_kind
-from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.kinds.mount.kind import KIND as UPSTREAM
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.upstreams.configuration import mount_of

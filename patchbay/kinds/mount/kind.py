@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from patchbay.client.applications.client_entries import UNUSED, is_client_entry, translate
 from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
-from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, translate
 from patchbay.pins.documents import INTRODUCTION
 from patchbay.upstreams.configuration import PERMISSION_FIELDS, mount_of
 from patchbay.upstreams.connections.description import mount_confinement

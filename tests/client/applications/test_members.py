@@ -10,13 +10,13 @@ import pytest
 
 from patchbay.client.addresses.targets import Http, Stdio
 from patchbay.client.applications.applications import APPLICATIONS
+from patchbay.client.applications.client_entries import translate
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.members import SANDBOXED
 from patchbay.client.applications.mounts import Variables, mount_fields
 from patchbay.client.applications.reading import ClientFile, guess_file, read_entries
 from patchbay.client.applications.references import Inexpressible, References, Syntax
 from patchbay.errors import ConfigError
-from patchbay.kinds.mount.client_entries import translate
 from tests.client.applications.places import machine
 
 URL = "https://far.example/mcp"
