@@ -35,6 +35,7 @@ READERS = {
     "patchbay/protocol/streams/listener_slots.py": "a picture of this process",
     "patchbay/catalogue/operating/removal.py": "the name of a folder",
     "patchbay/catalogue/watching/settling.py": "files and their times",
+    "patchbay/upstreams/": "programs and connections of this machine",
     "patchbay/stores/memory.py": "it is the store",
     "patchbay/stores/postgresql/": "it is the store",
     "patchbay/stores/sqlite/": "it is the store",
