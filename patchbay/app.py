@@ -39,8 +39,8 @@ from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.replies.reply import StartResponse
 from patchbay.wire.resource_metadata import ResourceMetadata
-from patchbay.wire.responses import StartResponse
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets

@@ -11,8 +11,8 @@ import pytest
 
 from patchbay.protocol.native.introspection import METHODS
 from patchbay.views import native
-from patchbay.wire.accept import NDJSON
 from patchbay.wire.native_http import PATH
+from patchbay.wire.replies.accept import NDJSON
 from tests.checkout import ROOT
 from tests.hubs import Hub
 

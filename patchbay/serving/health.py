@@ -10,7 +10,7 @@ from typing import Any
 from patchbay.errors import PatchbayError
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings
-from patchbay.wire.responses import Reply, StartResponse
+from patchbay.wire.replies.reply import Reply, StartResponse
 from patchbay.wire.security import check_host_and_origin
 
 

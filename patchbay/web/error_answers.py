@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, encode
 from patchbay.web.site import Site, html_response
-from patchbay.wire.accept import wants_html
+from patchbay.wire.replies.accept import wants_html
 
 log = logging.getLogger(__name__)
 

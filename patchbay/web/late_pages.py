@@ -13,7 +13,7 @@ from typing import Any
 
 from flask import Flask
 
-from patchbay.wire.responses import StartResponse
+from patchbay.wire.replies.reply import StartResponse
 
 log = logging.getLogger(__name__)
 

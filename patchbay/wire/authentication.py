@@ -25,10 +25,10 @@ from patchbay.hosts.path_prefix import link_for, prefix_of
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
 from patchbay.text_cache import cached_by_text
-from patchbay.wire.accept import wants_html
+from patchbay.wire.replies.accept import wants_html
+from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, with_cors
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, with_cors
 from patchbay.wire.security import check_host_and_origin, check_same_origin
 
 Environ = MutableMapping[str, Any]

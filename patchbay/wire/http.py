@@ -28,10 +28,23 @@ from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
-from patchbay.wire.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.batches import answer_batch
 from patchbay.wire.body_budget import Bodies
+from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
+from patchbay.wire.replies.reply import (
+    ClosingBody,
+    Later,
+    ListeningBody,
+    Reply,
+    StartResponse,
+    busy,
+    json_reply,
+    refusal,
+    stream_reply,
+    with_cors,
+)
+from patchbay.wire.replies.sse import listener_body, replay_body, stream_body, subscription_body
 from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
@@ -46,20 +59,7 @@ from patchbay.wire.request_bodies import (
 )
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.responses import (
-    ClosingBody,
-    Later,
-    ListeningBody,
-    Reply,
-    StartResponse,
-    busy,
-    json_reply,
-    refusal,
-    stream_reply,
-    with_cors,
-)
 from patchbay.wire.security import check_host_and_origin
-from patchbay.wire.sse import listener_body, replay_body, stream_body, subscription_body
 from patchbay.wire.surviving_replies import SurvivingReplies
 
 log = logging.getLogger(__name__)

@@ -33,14 +33,12 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
-from patchbay.wire.accept import JSON, accepted_forms
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.front.requests import WAITING
-from patchbay.wire.request_bodies import media_type, read_body
-from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.responses import (
+from patchbay.wire.replies.accept import JSON, accepted_forms
+from patchbay.wire.replies.reply import (
     ListeningBody,
     Reply,
     StartResponse,
@@ -50,6 +48,8 @@ from patchbay.wire.responses import (
     stream_reply,
     with_cors,
 )
+from patchbay.wire.request_bodies import media_type, read_body
+from patchbay.wire.resource_metadata import find_base_url
 from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from patchbay.errors import PatchbayError
 from patchbay.hosts.path_prefix import prefix_of
 from patchbay.jsonrpc import failure
 from patchbay.settings import Settings
-from patchbay.wire.accept import JSON
+from patchbay.wire.replies.accept import JSON
+from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, with_cors
 from patchbay.wire.request_checks import check_head
-from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, with_cors
 from patchbay.wire.security import check_host_and_origin
 
 SERVER_METADATA_PATH = "/.well-known/oauth-authorization-server"

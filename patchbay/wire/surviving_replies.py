@@ -20,9 +20,9 @@ from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import SurvivingCalls
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
-from patchbay.wire.accept import JSON
-from patchbay.wire.responses import ListeningBody, Reply, json_reply, stream_reply
-from patchbay.wire.sse import replay_body
+from patchbay.wire.replies.accept import JSON
+from patchbay.wire.replies.reply import ListeningBody, Reply, json_reply, stream_reply
+from patchbay.wire.replies.sse import replay_body
 
 REVOKED = "the credentials of this call were revoked while it ran; the call goes on, its result is not for them"
 STOPPING = (

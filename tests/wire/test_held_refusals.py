@@ -12,7 +12,7 @@ from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.events import Wait
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.held_refusals import HOLD_SECONDS, MAX_HOLD_SECONDS, REFUSALS_PER_SECOND, HeldRefusals
-from patchbay.wire.responses import ListeningBody
+from patchbay.wire.replies.reply import ListeningBody
 
 REFUSED = [("Retry-After", "7")]
 

@@ -27,7 +27,7 @@ from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
 from patchbay.web.site import Site, UnknownVariable
-from patchbay.wire.accept import wants_html
+from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.request_bodies import read_body
 from patchbay.wire.security import SANDBOX_CSP
 

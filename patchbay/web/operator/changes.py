@@ -12,7 +12,7 @@ from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
 from patchbay.errors import Refused
 from patchbay.web.operator.login import read_form
 from patchbay.web.site import Site
-from patchbay.wire.accept import wants_html
+from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.security import check_same_origin
 
 MAX_REASON_CHARACTERS = 500

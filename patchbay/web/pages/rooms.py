@@ -42,8 +42,8 @@ from patchbay.web.pages.room_data import (
 )
 from patchbay.web.rendering.plots import format_duration
 from patchbay.web.site import Site, base_url
-from patchbay.wire.accept import STREAM
 from patchbay.wire.authentication import is_local_request
+from patchbay.wire.replies.accept import STREAM
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.security import check_same_origin
 

@@ -15,7 +15,7 @@ from patchbay.wire.front.answers import Flow, StartedAnswer, is_sent
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.requests import HttpProtocol, Stream
 from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.responses import CallBody, LateBody
+from patchbay.wire.replies.reply import CallBody, LateBody
 
 log = logging.getLogger(__name__)
 

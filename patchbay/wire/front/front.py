@@ -38,7 +38,7 @@ from patchbay.wire.front.requests import (
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
-from patchbay.wire.responses import Later, Reply, call_part, listening_part
+from patchbay.wire.replies.reply import Later, Reply, call_part, listening_part
 
 if TYPE_CHECKING:
     from patchbay.wire.front.direct_way import DirectWay

@@ -34,7 +34,7 @@ from patchbay.wire.front.sockets import (
     shut_down,
     sockets,
 )
-from patchbay.wire.responses import late_part
+from patchbay.wire.replies.reply import late_part
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from patchbay.jsonrpc import failure
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.settings import Settings
 from patchbay.wire.authentication import principal_of
-from patchbay.wire.responses import Reply, StartResponse, busy, json_reply, refusal
+from patchbay.wire.replies.reply import Reply, StartResponse, busy, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin
 
 Environ = MutableMapping[str, Any]

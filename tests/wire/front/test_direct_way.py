@@ -25,7 +25,7 @@ from patchbay.wire.front.requests import environ_of, variable
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.held_refusals import HeldRefusals
-from patchbay.wire.responses import ListeningBody, Reply, json_reply
+from patchbay.wire.replies.reply import ListeningBody, Reply, json_reply
 from tests.hubs import BOTH, Hub, modern_request
 from tests.waiting import BOUND, until
 from tests.wire.front.sent_headers import Pairs, SentScope

@@ -24,7 +24,7 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
-from patchbay.wire.responses import CallBody
+from patchbay.wire.replies.reply import CallBody
 
 log = logging.getLogger(__name__)
 

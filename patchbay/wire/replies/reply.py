@@ -17,7 +17,7 @@ from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.events import Wait, wait_blocking
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
 from patchbay.protocol.server_shares import RestingPlace
-from patchbay.wire.accept import JSON, STREAM
+from patchbay.wire.replies.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]
 

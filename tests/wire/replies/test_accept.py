@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.wire.accept import JSON, NDJSON, STREAM, accepted_forms, preferred_form, wants_html
+from patchbay.wire.replies.accept import JSON, NDJSON, STREAM, accepted_forms, preferred_form, wants_html
 from tests.web.browsing import BROWSER
 
 

@@ -18,7 +18,7 @@ from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
-from patchbay.wire.sse import Body, stream_body
+from patchbay.wire.replies.sse import Body, stream_body
 from tests.waiting import BOUND, until
 
 SAID = Request(7, "tools/call", {})
