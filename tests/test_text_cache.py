@@ -13,12 +13,12 @@ from patchbay.errors import Refused
 from patchbay.hosts.names import authority, is_loopback
 from patchbay.settings import Settings
 from patchbay.text_cache import MAX_CACHED_CHARACTERS, cached_by_text
-from patchbay.wire.authentication import plain_credentials
 from patchbay.wire.front.direct_way import plain_endpoint
-from patchbay.wire.front.requests import variable
 from patchbay.wire.replies.accept import accepted_forms, preferred_form, wants_html
-from patchbay.wire.request_bodies import media_type
-from patchbay.wire.security import Misdirected, check_host_and_origin
+from patchbay.wire.requests.authentication import plain_credentials
+from patchbay.wire.requests.bodies import media_type
+from patchbay.wire.requests.rsgi import variable
+from patchbay.wire.requests.security import Misdirected, check_host_and_origin
 
 SETTINGS = Settings()
 LONG = 30 * 1024

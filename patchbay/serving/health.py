@@ -11,7 +11,7 @@ from patchbay.errors import PatchbayError
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings
 from patchbay.wire.replies.reply import Reply, StartResponse
-from patchbay.wire.security import check_host_and_origin
+from patchbay.wire.requests.security import check_host_and_origin
 
 
 class Health:

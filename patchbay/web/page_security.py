@@ -6,7 +6,7 @@ from flask import Flask, Response, request
 
 from patchbay.hosts.path_prefix import link_for
 from patchbay.settings import Settings
-from patchbay.wire.security import CSP, check_host_and_origin
+from patchbay.wire.requests.security import CSP, check_host_and_origin
 
 
 def add_security(app: Flask, settings: Settings) -> None:

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.events import Wait
-from patchbay.wire.authentication import principal_of
-from patchbay.wire.front.requests import WAITING
 from patchbay.wire.replies.reply import ListeningBody, Reply, StartResponse
+from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.rsgi import WAITING
 
 HOLD_SECONDS = (0.5, 1.5)
 """Seconds between a refusal and its answer: a random number, so that many connections do not return together."""

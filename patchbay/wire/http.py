@@ -28,9 +28,7 @@ from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
-from patchbay.wire.authentication import principal_of
 from patchbay.wire.batches import answer_batch
-from patchbay.wire.body_budget import Bodies
 from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.replies.reply import (
     ClosingBody,
@@ -45,7 +43,8 @@ from patchbay.wire.replies.reply import (
     with_cors,
 )
 from patchbay.wire.replies.sse import listener_body, replay_body, stream_body, subscription_body
-from patchbay.wire.request_bodies import (
+from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.bodies import (
     BODIES,
     HELD,
     METHODS_WITH_BODY,
@@ -57,9 +56,10 @@ from patchbay.wire.request_bodies import (
     release_body,
     without_padding,
 )
-from patchbay.wire.request_checks import CHECKED, check_head
+from patchbay.wire.requests.body_budget import Bodies
+from patchbay.wire.requests.head_checks import CHECKED, check_head
+from patchbay.wire.requests.security import check_host_and_origin
 from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.security import check_host_and_origin
 from patchbay.wire.surviving_replies import SurvivingReplies
 
 log = logging.getLogger(__name__)

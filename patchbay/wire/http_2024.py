@@ -33,10 +33,8 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
-from patchbay.wire.authentication import principal_of
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
-from patchbay.wire.front.requests import WAITING
 from patchbay.wire.replies.accept import JSON, accepted_forms
 from patchbay.wire.replies.reply import (
     ListeningBody,
@@ -48,9 +46,11 @@ from patchbay.wire.replies.reply import (
     stream_reply,
     with_cors,
 )
-from patchbay.wire.request_bodies import media_type, read_body
+from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.bodies import media_type, read_body
+from patchbay.wire.requests.rsgi import WAITING
+from patchbay.wire.requests.security import check_host_and_origin
 from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)
 

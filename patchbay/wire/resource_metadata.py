@@ -20,8 +20,8 @@ from patchbay.jsonrpc import failure
 from patchbay.settings import Settings
 from patchbay.wire.replies.accept import JSON
 from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, with_cors
-from patchbay.wire.request_checks import check_head
-from patchbay.wire.security import check_host_and_origin
+from patchbay.wire.requests.head_checks import check_head
+from patchbay.wire.requests.security import check_host_and_origin
 
 SERVER_METADATA_PATH = "/.well-known/oauth-authorization-server"
 

@@ -13,7 +13,7 @@ import pytest
 
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.wire.front.fair_queue import find_sender
-from patchbay.wire.front.requests import environ_of
+from patchbay.wire.requests.rsgi import environ_of
 from tests.wire.front.sent_headers import Pairs, SentHeaders, SentScope
 
 PORT = 8000

@@ -8,7 +8,7 @@ from flask import Flask, Response
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 from patchbay.web.page_security import add_security
-from patchbay.wire.security import CSP
+from patchbay.wire.requests.security import CSP
 
 
 def small_app() -> Flask:

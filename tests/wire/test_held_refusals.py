@@ -10,9 +10,9 @@ from typing import Any
 
 from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.events import Wait
-from patchbay.wire.front.requests import WAITING
 from patchbay.wire.held_refusals import HOLD_SECONDS, MAX_HOLD_SECONDS, REFUSALS_PER_SECOND, HeldRefusals
 from patchbay.wire.replies.reply import ListeningBody
+from patchbay.wire.requests.rsgi import WAITING
 
 REFUSED = [("Retry-After", "7")]
 

@@ -28,8 +28,8 @@ from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
 from patchbay.web.site import Site, UnknownVariable
 from patchbay.wire.replies.accept import wants_html
-from patchbay.wire.request_bodies import read_body
-from patchbay.wire.security import SANDBOX_CSP
+from patchbay.wire.requests.bodies import read_body
+from patchbay.wire.requests.security import SANDBOX_CSP
 
 IMMUTABLE_CACHE_CONTROL = "public, max-age=31536000, immutable"
 PRIVATE_CACHE_CONTROL = "private, no-cache"

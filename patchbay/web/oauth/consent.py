@@ -31,7 +31,7 @@ from patchbay.web.oauth.requests import HubRequest, read_query, unique
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.site import Site
-from patchbay.wire.security import CSP
+from patchbay.wire.requests.security import CSP
 
 CONSENT_SECONDS = 600
 """Seconds that a person has to decide."""

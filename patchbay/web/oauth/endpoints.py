@@ -29,7 +29,7 @@ from patchbay.web.oauth.requests import read_token_form
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.people.sign_in import check_sign_in
 from patchbay.web.site import Site
-from patchbay.wire.request_bodies import check_json, read_body
+from patchbay.wire.requests.bodies import check_json, read_body
 
 MAX_REGISTRATION_BYTES = 16 * 1024
 

@@ -15,7 +15,7 @@ from flask import request
 from patchbay.access.oauth.scopes import names_scope
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import FORM
-from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.requests.bodies import Unsupported, media_type, read_body
 
 MAX_PARAMETERS = 50
 MAX_PARAMETER_CHARACTERS = 8192

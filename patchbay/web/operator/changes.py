@@ -13,7 +13,7 @@ from patchbay.errors import Refused
 from patchbay.web.operator.login import read_form
 from patchbay.web.site import Site
 from patchbay.wire.replies.accept import wants_html
-from patchbay.wire.security import check_same_origin
+from patchbay.wire.requests.security import check_same_origin
 
 MAX_REASON_CHARACTERS = 500
 """Characters of a stored reason, at most."""

@@ -35,7 +35,7 @@ from patchbay.web.pages.server import describe_impact
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.site import Site
-from patchbay.wire.authentication import is_local_request
+from patchbay.wire.requests.authentication import is_local_request
 
 STATIC_SAMPLE = """{
   "kind": "static",

@@ -37,11 +37,11 @@ from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import parse_number, render_answer
 from patchbay.web.pages.data import ITEMS_PER_PAGE
 from patchbay.web.site import Site
-from patchbay.wire.authentication import is_local_request
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.replies.reply import Reply
-from patchbay.wire.security import CSP_WITH_APPS
+from patchbay.wire.requests.authentication import is_local_request
+from patchbay.wire.requests.security import CSP_WITH_APPS
 
 PAGE = "/inspect"
 ERAS: tuple[str, ...] = get_args(Era)

@@ -21,8 +21,8 @@ from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyWrongTokens
 from patchbay.web.pages.answers import is_json_address, render_answer
 from patchbay.web.site import Site
-from patchbay.wire.request_bodies import Unsupported, drop_body, media_type, read_body
-from patchbay.wire.security import check_same_origin
+from patchbay.wire.requests.bodies import Unsupported, drop_body, media_type, read_body
+from patchbay.wire.requests.security import check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
 UPLOAD = "multipart/form-data"

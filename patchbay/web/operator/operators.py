@@ -36,7 +36,7 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import OPERATOR_SESSIONS
 from patchbay.web.operator.login_links import LoginLinks
-from patchbay.wire.security import check_same_origin
+from patchbay.wire.requests.security import check_same_origin
 
 log = logging.getLogger(__name__)
 

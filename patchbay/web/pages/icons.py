@@ -13,7 +13,7 @@ from patchbay.cid import cid_of
 from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.rendering.icons import find_icon
 from patchbay.web.site import Site
-from patchbay.wire.security import SANDBOX_CSP
+from patchbay.wire.requests.security import SANDBOX_CSP
 
 CACHE_CONTROL = "private, no-cache"
 """A browser keeps the picture, and asks each time whether it is still the same."""

@@ -27,8 +27,8 @@ from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
 from patchbay.web.site import Site, base_url
-from patchbay.wire.authentication import is_local_request
-from patchbay.wire.security import CSP_WITH_APPS
+from patchbay.wire.requests.authentication import is_local_request
+from patchbay.wire.requests.security import CSP_WITH_APPS
 
 
 def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:

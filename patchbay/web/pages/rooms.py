@@ -42,10 +42,10 @@ from patchbay.web.pages.room_data import (
 )
 from patchbay.web.rendering.plots import format_duration
 from patchbay.web.site import Site, base_url
-from patchbay.wire.authentication import is_local_request
 from patchbay.wire.replies.accept import STREAM
+from patchbay.wire.requests.authentication import is_local_request
+from patchbay.wire.requests.security import check_same_origin
 from patchbay.wire.rooms.admission import RoomAdmission
-from patchbay.wire.security import check_same_origin
 
 ROOMS_PER_PAGE = 50
 ENTRIES_PER_PAGE = 50

@@ -15,7 +15,7 @@ from patchbay.web.pages.answers import render_answer
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in
 from patchbay.web.site import Site
-from patchbay.wire.security import check_same_origin
+from patchbay.wire.requests.security import check_same_origin
 
 
 class _Views:

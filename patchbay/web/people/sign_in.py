@@ -23,8 +23,8 @@ from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, r
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.site import Site
-from patchbay.wire.request_bodies import drop_body
-from patchbay.wire.security import check_same_origin
+from patchbay.wire.requests.bodies import drop_body
+from patchbay.wire.requests.security import check_same_origin
 
 
 class WrongPassword(Refused):

@@ -16,8 +16,8 @@ from patchbay.web.rendering.highlighting import MAX_COLOURED_CHARACTERS, colour_
 from patchbay.web.rendering.markdown import MAX_RENDERED_CHARACTERS, MAX_RENDERING_SECONDS, render_nodes
 from patchbay.web.rendering.time_limits import run_within
 from patchbay.web.site import Site
-from patchbay.wire.request_bodies import read_body
-from patchbay.wire.security import check_same_origin
+from patchbay.wire.requests.bodies import read_body
+from patchbay.wire.requests.security import check_same_origin
 
 
 class _Views:

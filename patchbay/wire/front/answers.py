@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from patchbay.wire.front.connection_index import find_connection
-from patchbay.wire.front.requests import HttpProtocol, Stream
 from patchbay.wire.front.sockets import Counters, is_socket
+from patchbay.wire.requests.rsgi import HttpProtocol, Stream
 
 JOINED_BYTES = 1024 * 1024
 """An answer that announces at most this size is sent in one piece."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from patchbay.events import Wait
 from patchbay.wire.front.answers import Flow, StartedAnswer, is_sent
 from patchbay.wire.front.request_threads import RequestThreads
-from patchbay.wire.front.requests import HttpProtocol, Stream
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.replies.reply import CallBody, LateBody
+from patchbay.wire.requests.rsgi import HttpProtocol, Stream
 
 log = logging.getLogger(__name__)
 

@@ -21,16 +21,16 @@ from patchbay.hosts.path_prefix import strip_prefix
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.text_cache import cached_by_text
-from patchbay.wire.authentication import Authentication, plain_credentials
-from patchbay.wire.front.requests import Headers, Scope, address
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import PATH, McpOverHttp
 from patchbay.wire.replies.accept import JSON, accepted_forms
 from patchbay.wire.replies.reply import CallBody, Later, Reply
-from patchbay.wire.request_bodies import media_type
-from patchbay.wire.security import check_host_and_origin
+from patchbay.wire.requests.authentication import Authentication, plain_credentials
+from patchbay.wire.requests.bodies import media_type
+from patchbay.wire.requests.rsgi import Headers, Scope, address
+from patchbay.wire.requests.security import check_host_and_origin
 
 PLAIN = frozenset(
     (

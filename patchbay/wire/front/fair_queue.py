@@ -26,7 +26,7 @@ from patchbay.access.session_cookies import find_session_cookie, operator_cookie
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.request_threads import RequestThreads, Work, run_logged
-from patchbay.wire.front.requests import Headers, Scope, address
+from patchbay.wire.requests.rsgi import Headers, Scope, address
 
 NO_PROXIES = TrustedProxies(())
 

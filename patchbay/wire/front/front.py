@@ -22,7 +22,11 @@ from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
-from patchbay.wire.front.requests import (
+from patchbay.wire.front.waiting_streams import WaitingStreams
+from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
+from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
+from patchbay.wire.replies.reply import Later, Reply, call_part, listening_part
+from patchbay.wire.requests.rsgi import (
     ARRIVED_SINCE,
     CLIENT,
     COLLECTED_BYTES,
@@ -35,10 +39,6 @@ from patchbay.wire.front.requests import (
     address,
     environ_of,
 )
-from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
-from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
-from patchbay.wire.replies.reply import Later, Reply, call_part, listening_part
 
 if TYPE_CHECKING:
     from patchbay.wire.front.direct_way import DirectWay

@@ -19,7 +19,7 @@ from itertools import chain
 from patchbay.events import Wait
 from patchbay.wire.front.answers import LONGEST_WAIT_SECONDS, Flow, StartedAnswer, is_sent
 from patchbay.wire.front.event_loop import EventLoop
-from patchbay.wire.front.requests import Future, HttpProtocol, Stream
+from patchbay.wire.requests.rsgi import Future, HttpProtocol, Stream
 
 log = logging.getLogger(__name__)
 

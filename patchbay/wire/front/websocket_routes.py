@@ -18,9 +18,9 @@ from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.settings import Settings
-from patchbay.wire.authentication import principal_of
 from patchbay.wire.replies.reply import Reply, StartResponse, busy, json_reply, refusal
-from patchbay.wire.security import check_host_and_origin
+from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.security import check_host_and_origin
 
 Environ = MutableMapping[str, Any]
 Close = Callable[[int, str], None]

@@ -16,8 +16,8 @@ from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
-from patchbay.wire.front.requests import WAITING
 from patchbay.wire.replies.reply import ClosingBody, Reply, call_part, json_reply, listening_part
+from patchbay.wire.requests.rsgi import WAITING
 
 EXTRA_THREADS = 32
 """Threads of each worker in addition to the setting `threads`."""

@@ -36,13 +36,13 @@ from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.session import Receipt, RoomSession, SessionRights
 from patchbay.settings import OPEN, Settings
-from patchbay.wire.authentication import principal_of
 from patchbay.wire.replies.accept import JSON
 from patchbay.wire.replies.reply import ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
-from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.bodies import Unsupported, media_type, read_body
+from patchbay.wire.requests.security import check_host_and_origin
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.event_streams import SessionMailbox, room_events
-from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)
 

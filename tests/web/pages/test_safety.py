@@ -10,7 +10,7 @@ import orjson
 import pytest
 from flask import Flask
 
-from patchbay.wire.security import CSP, CSP_WITH_APPS
+from patchbay.wire.requests.security import CSP, CSP_WITH_APPS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read, read_json, set_variable, town_hub
 from tests.wire.hostile import HOSTILE, Reader, forms_of, is_shown

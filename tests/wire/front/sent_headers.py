@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchbay.wire.front.requests import Headers
+from patchbay.wire.requests.rsgi import Headers
 
 Pairs = list[tuple[str, str]]
 

@@ -18,7 +18,7 @@ import pytest
 from patchbay.wire.front import sockets
 from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow, StartedAnswer, send_answer
 from patchbay.wire.front.connection_index import find_connection
-from patchbay.wire.front.requests import HttpProtocol
+from patchbay.wire.requests.rsgi import HttpProtocol
 from tests.waiting import until
 
 PIECE = 16 * 1024

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from patchbay.events import Wait
 from patchbay.jsonrpc import Result
-from patchbay.wire.authentication import PROXY_HEADERS
 from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.direct_way import PLAIN, DirectWay
-from patchbay.wire.front.requests import environ_of, variable
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.replies.reply import ListeningBody, Reply, json_reply
+from patchbay.wire.requests.authentication import PROXY_HEADERS
+from patchbay.wire.requests.rsgi import environ_of, variable
 from tests.hubs import BOTH, Hub, modern_request
 from tests.waiting import BOUND, until
 from tests.wire.front.sent_headers import Pairs, SentScope

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from patchbay.settings import Settings
-from patchbay.wire.front.requests import CLIENT
 from patchbay.wire.front.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
 from patchbay.wire.front.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
-from patchbay.wire.request_bodies import TooSlow, read_body
+from patchbay.wire.requests.bodies import TooSlow, read_body
+from patchbay.wire.requests.rsgi import CLIENT
 from tests.waiting import until
 
 WRITE, IDLE = 10.0, 20.0

@@ -14,7 +14,7 @@ import pytest
 from patchbay.access.authentication import Credentials
 from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
 from patchbay.settings import Settings
-from patchbay.wire.authentication import Authentication, credentials_of
+from patchbay.wire.requests.authentication import Authentication, credentials_of
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER

@@ -27,9 +27,9 @@ from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
 from patchbay.text_cache import cached_by_text
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, with_cors
-from patchbay.wire.request_checks import CHECKED, check_head
+from patchbay.wire.requests.head_checks import CHECKED, check_head
+from patchbay.wire.requests.security import check_host_and_origin, check_same_origin
 from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.security import check_host_and_origin, check_same_origin
 
 Environ = MutableMapping[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 from werkzeug.serving import make_server
 
 from patchbay.errors import PatchbayError, TooLarge
-from patchbay.wire.request_bodies import BLIND_SERVER, LengthRequired, read_body
+from patchbay.wire.requests.bodies import BLIND_SERVER, LengthRequired, read_body
 from tests.waiting import BOUND
 
 

@@ -21,9 +21,9 @@ from patchbay.access.principals import LOCAL_ID, PRINCIPAL, Principal
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.jsonrpc import Request, encode
 from patchbay.text_cache import cached_by_text
-from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget, parsed_size
-from patchbay.wire.front.requests import ARRIVED_SINCE, CLIENT
 from patchbay.wire.front.slow_clients import AT_WORK, AtWork
+from patchbay.wire.requests.body_budget import SMALL_BYTES, Bodies, Budget, parsed_size
+from patchbay.wire.requests.rsgi import ARRIVED_SINCE, CLIENT
 
 BODIES = "patchbay.bodies"
 """Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""

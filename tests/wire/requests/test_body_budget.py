@@ -7,7 +7,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from patchbay.wire.body_budget import Budget, TooManyBytes, TooManyOwnBytes, parsed_size
+from patchbay.wire.requests.body_budget import Budget, TooManyBytes, TooManyOwnBytes, parsed_size
 
 
 def test_a_caller_has_at_most_a_quarter_and_others_the_rest() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.errors import InvalidRequest, PatchbayError, Refused
-from patchbay.wire.front.requests import AMBIGUOUS
+from patchbay.wire.requests.rsgi import AMBIGUOUS
 
 OWN_SITES = ("same-origin", "none")
 """Values of Sec-Fetch-Site for requests from the hub's own pages or from the user directly."""

@@ -10,7 +10,7 @@ from werkzeug.datastructures import Headers
 from patchbay.errors import PatchbayError, Refused
 from patchbay.hosts.names import authority, is_loopback
 from patchbay.settings import Settings
-from patchbay.wire.security import (
+from patchbay.wire.requests.security import (
     CSP,
     Misdirected,
     check_host_and_origin,
