@@ -28,7 +28,7 @@ from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
-from patchbay.wire.batches import answer_batch
+from patchbay.wire.pipes.batches import answer_batch
 from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.replies.reply import (
     ClosingBody,

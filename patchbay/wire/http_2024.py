@@ -33,8 +33,8 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
-from patchbay.wire.call_threads import CallThreads
-from patchbay.wire.conversations import Conversation
+from patchbay.wire.pipes.call_threads import CallThreads
+from patchbay.wire.pipes.conversations import Conversation
 from patchbay.wire.replies.accept import JSON, accepted_forms
 from patchbay.wire.replies.reply import (
     ListeningBody,

@@ -23,7 +23,7 @@ from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from patchbay.settings import Settings
 from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
-from patchbay.wire.lines import as_line
+from patchbay.wire.pipes.lines import as_line
 from patchbay.wire.replies.accept import JSON, NDJSON, STREAM, preferred_form
 from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, stream_reply, with_cors
 from patchbay.wire.replies.sse import Body

@@ -19,8 +19,8 @@ from tests.hubs import BOTH, modern_request, path
 from tests.waiting import BOUND
 from tests.wire.happenings import Stage
 from tests.wire.patterns import Mismatch, Words, fill, match
-from tests.wire.pipes import Talk
 from tests.wire.scripts import Expected, Happening, Opened, Said, Script
+from tests.wire.talks import Talk
 
 _NEVER = threading.Event()
 CLIENT = {"name": "wire", "version": "1"}

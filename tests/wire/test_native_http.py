@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patchbay.catalogue.rows import name_problem
-from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
+from patchbay.wire.pipes.stdio import MAX_CONCURRENT_CALLS
 from tests.hubs import Answer, Hub
 from tests.waiting import until
-from tests.wire.pipes import Json, NativeTalk, item_of
+from tests.wire.talks import Json, NativeTalk, item_of
 
 JSON, STREAM, NDJSON = "application/json", "text/event-stream", "application/x-ndjson"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub
-from tests.wire.pipes import NativeTalk, Talk
+from tests.wire.talks import NativeTalk, Talk
 
 DEFINITIONS, CONFIGS = (ROOT / "reference_templates" / place for place in ("servers/definitions", "mcps/configs"))
 

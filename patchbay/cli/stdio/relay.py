@@ -28,8 +28,8 @@ from patchbay.client.errors import Unreachable
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.jsonrpc import Id, encode, failure, message, parse, readable_id
 from patchbay.settings import Settings
-from patchbay.wire.call_threads import CallThreads
-from patchbay.wire.lines import Writer, lines
+from patchbay.wire.pipes.call_threads import CallThreads
+from patchbay.wire.pipes.lines import Writer, lines
 
 log = logging.getLogger(__name__)
 

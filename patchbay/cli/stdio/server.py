@@ -24,8 +24,8 @@ from patchbay.serving import logs
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings
 from patchbay.topics import ENDING
-from patchbay.wire.native_stdio import NativePipe
-from patchbay.wire.stdio import Pipe
+from patchbay.wire.pipes.native import NativePipe
+from patchbay.wire.pipes.stdio import Pipe
 
 
 def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:

@@ -23,9 +23,9 @@ from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.translate import not_served
-from patchbay.wire.call_threads import CallThreads
-from patchbay.wire.conversations import Conversation
-from patchbay.wire.lines import Writer, lines
+from patchbay.wire.pipes.call_threads import CallThreads
+from patchbay.wire.pipes.conversations import Conversation
+from patchbay.wire.pipes.lines import Writer, lines
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.wire.native_stdio import NativePipe
-from patchbay.wire.stdio import Pipe
+from patchbay.wire.pipes.native import NativePipe
+from patchbay.wire.pipes.stdio import Pipe
 from tests.hubs import Hub, modern_request
 from tests.waiting import BOUND
 

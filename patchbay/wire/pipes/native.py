@@ -21,10 +21,10 @@ from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.subscription import Native, Stream, parse_request
-from patchbay.wire.call_threads import CallThreads
-from patchbay.wire.conversations import Busy
-from patchbay.wire.lines import Writer, lines
-from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
+from patchbay.wire.pipes.call_threads import CallThreads
+from patchbay.wire.pipes.conversations import Busy
+from patchbay.wire.pipes.lines import Writer, lines
+from patchbay.wire.pipes.stdio import MAX_CONCURRENT_CALLS
 
 log = logging.getLogger(__name__)
 

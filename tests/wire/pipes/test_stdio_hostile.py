@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.jsonrpc import Result, encode
-from patchbay.wire.lines import Writer, as_line, lines
+from patchbay.wire.pipes.lines import Writer, as_line, lines
 from tests.hubs import Hub
-from tests.wire.pipes import Talk
+from tests.wire.talks import Talk
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 

@@ -33,8 +33,8 @@ from patchbay.protocol.handshake import AT_ONCE, ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
 from patchbay.views.sse import MAX_EVENT_BYTES
-from patchbay.wire.batches import check_batch
-from patchbay.wire.call_threads import CallThreads
+from patchbay.wire.pipes.batches import check_batch
+from patchbay.wire.pipes.call_threads import CallThreads
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
+from patchbay.wire.pipes.stdio import MAX_CONCURRENT_CALLS
 from tests.hubs import MODERN, Hub
 from tests.waiting import until
-from tests.wire.pipes import Json, Talk
+from tests.wire.talks import Json, Talk
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
