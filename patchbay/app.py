@@ -32,15 +32,15 @@ from patchbay.upstreams.caller_credentials import OPEN_PREFIXES
 from patchbay.web.late_pages import LatePages
 from patchbay.web.operator.exposure import check_exposure, check_prefix_is_free
 from patchbay.web.operator.operators import Operators
+from patchbay.wire.endpoints.mcp import McpOverHttp
+from patchbay.wire.endpoints.mcp_2024 import HttpSse
+from patchbay.wire.endpoints.metadata import ResourceMetadata
+from patchbay.wire.endpoints.native import NativeOverHttp
+from patchbay.wire.endpoints.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.front.direct_way import DirectWay
-from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.held_refusals import HeldRefusals
-from patchbay.wire.http import McpOverHttp
-from patchbay.wire.http_2024 import HttpSse
-from patchbay.wire.native_http import NativeOverHttp
 from patchbay.wire.replies.reply import StartResponse
 from patchbay.wire.requests.authentication import Authentication
-from patchbay.wire.resource_metadata import ResourceMetadata
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets

@@ -21,5 +21,7 @@ def test_every_room_of_the_package_is_drawn_on_its_floor() -> None:
 
 
 def test_imports_inside_a_room_are_not_counted() -> None:
-    module = Module("patchbay/wire/http.py", "from patchbay.wire import sse\nfrom patchbay.errors import Refused")
+    module = Module(
+        "patchbay/wire/endpoints/mcp.py", "from patchbay.wire import sse\nfrom patchbay.errors import Refused"
+    )
     assert dict(imports_between([module])) == {("wire", "errors"): 1}

@@ -321,7 +321,7 @@ BAD: list[tuple[Rule, Module, int]] = [
     (down_only, Module("patchbay/attic.py", "x = 1"), 1),
     (down_only, Module("patchbay/__init__.py", "from patchbay.errors import PatchbayError"), 1),
     (down_only, Module("patchbay/cid.py", "if TYPE_CHECKING:\n    from patchbay import store"), 2),
-    (down_only, Module("patchbay/wire/http.py", "import app"), 1),
+    (down_only, Module("patchbay/wire/endpoints/mcp.py", "import app"), 1),
     (down_only, Module("patchbay/web/pages.py", "from patchbay.assembly import Hub"), 1),
     (fillers_apart, Module("patchbay/stores/memory.py", "from patchbay.stores.sqlite import blobs"), 1),
     (fillers_apart, Module("patchbay/kinds/shell/handler.py", "from patchbay.kinds import python"), 1),

@@ -19,7 +19,7 @@ from patchbay.access.tokens.resource_metadata import WELL_KNOWN
 from patchbay.protocol.methods import METHODS
 from patchbay.settings import Settings
 from patchbay.web.api.routes import ALL_ROUTES
-from patchbay.wire import http_2024
+from patchbay.wire.endpoints import mcp_2024
 from patchbay.wire.rooms import http as rooms_http
 from patchbay.wire.rooms import sockets
 from tests.checkout import ROOT
@@ -33,7 +33,7 @@ NOTIFICATIONS = ("notifications/initialized", "notifications/cancelled", "notifi
 """The notifications that the dispatcher knows (`patchbay/protocol/dispatch.py`)."""
 
 OF_SERVERS = ("GET /mcp/<server>", "DELETE /mcp/<server>")
-"""Beside POST, which is in the table of routes (`patchbay/wire/http.py`)."""
+"""Beside POST, which is in the table of routes (`patchbay/wire/endpoints/mcp.py`)."""
 
 METHODS_2024 = {"sse": "GET", "messages": "POST"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.protocol.native.introspection import METHODS
 from patchbay.views import native
-from patchbay.wire.native_http import PATH
+from patchbay.wire.endpoints.native import PATH
 from patchbay.wire.replies.accept import NDJSON
 from tests.checkout import ROOT
 from tests.hubs import Hub

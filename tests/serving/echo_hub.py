@@ -12,7 +12,7 @@ from flask import Flask
 from patchbay.app import create_app
 from patchbay.serving.supervisor import serve
 from patchbay.settings import Settings
-from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest
+from patchbay.wire.endpoints.websocket_routes import Close, Send, WebSocketRequest
 
 PATTERN = r"/echo/(?P<name>[a-z]+)"
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.settings import SHARED, Settings
+from patchbay.wire.endpoints.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.answers import Flow, StartedAnswer, send_answer
 from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
 from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
 from patchbay.wire.replies.reply import Later, Reply, call_part, listening_part
 from patchbay.wire.requests.rsgi import (

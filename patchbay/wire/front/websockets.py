@@ -25,11 +25,11 @@ from websockets.protocol import Protocol as Framing
 from websockets.protocol import Side, State
 
 from patchbay.settings import SHARED, Settings
+from patchbay.wire.endpoints.websocket_routes import NO_CLOSE, TextFrames, Upgrade, WebSocketSession, frame_text
 from patchbay.wire.front.connection_index import find_connection
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.frame_rates import FrameRate, FrameRates
 from patchbay.wire.front.incoming_frames import IncomingFrames
-from patchbay.wire.front.websocket_routes import NO_CLOSE, TextFrames, Upgrade, WebSocketSession, frame_text
 from patchbay.wire.requests.rsgi import Future, Scope
 
 log = logging.getLogger(__name__)

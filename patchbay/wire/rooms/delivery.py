@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from patchbay.rooms.feed import Delivery
-from patchbay.wire.front.websocket_routes import TextFrames, frame_text
+from patchbay.wire.endpoints.websocket_routes import TextFrames, frame_text
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import NO_LONGER_LET_IN, RoomSession
-from patchbay.wire.front.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes
+from patchbay.wire.endpoints.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes
 from patchbay.wire.requests.authentication import principal_of
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.delivery import DeliveryThread, SharedBatches

@@ -15,7 +15,7 @@ from websockets.protocol import Protocol, Side, State
 from patchbay.access.principals import LOCAL, PRINCIPAL
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
-from patchbay.wire.front.websocket_routes import TextFrames, WebSocketRequest, WebSocketRoutes
+from patchbay.wire.endpoints.websocket_routes import TextFrames, WebSocketRequest, WebSocketRoutes
 from patchbay.wire.rooms.sockets import BATCH_BYTES, UNSENT_BYTES
 from tests.hubs import Hub
 from tests.rooms.people import Person, hello

@@ -33,6 +33,7 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
+from patchbay.wire.endpoints.metadata import find_base_url
 from patchbay.wire.pipes.call_threads import CallThreads
 from patchbay.wire.pipes.conversations import Conversation
 from patchbay.wire.replies.accept import JSON, accepted_forms
@@ -50,7 +51,6 @@ from patchbay.wire.requests.authentication import principal_of
 from patchbay.wire.requests.bodies import media_type, read_body
 from patchbay.wire.requests.rsgi import WAITING
 from patchbay.wire.requests.security import check_host_and_origin
-from patchbay.wire.resource_metadata import find_base_url
 
 log = logging.getLogger(__name__)
 

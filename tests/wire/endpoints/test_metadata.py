@@ -13,7 +13,7 @@ from patchbay.access.authentication import Credentials
 from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.problems import IssuerUnavailable
 from patchbay.settings import Settings
-from patchbay.wire.resource_metadata import ResourceMetadata
+from patchbay.wire.endpoints.metadata import ResourceMetadata
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 SETTINGS = Settings(allowed_hosts=("hub.example.org", "localhost", "[::1]"), allowed_origins=("https://app.example",))

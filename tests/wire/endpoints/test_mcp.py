@@ -10,7 +10,7 @@ import pytest
 
 from patchbay import activation
 from patchbay.protocol import calls
-from patchbay.wire import http
+from patchbay.wire.endpoints import mcp
 from tests.hubs import BOTH, Hub, modern_request, sse_messages
 from tests.waiting import BOUND, until
 

@@ -28,6 +28,8 @@ from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
+from patchbay.wire.endpoints.metadata import find_base_url
+from patchbay.wire.endpoints.surviving_replies import SurvivingReplies
 from patchbay.wire.pipes.batches import answer_batch
 from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.replies.reply import (
@@ -59,8 +61,6 @@ from patchbay.wire.requests.bodies import (
 from patchbay.wire.requests.body_budget import Bodies
 from patchbay.wire.requests.head_checks import CHECKED, check_head
 from patchbay.wire.requests.security import check_host_and_origin
-from patchbay.wire.resource_metadata import find_base_url
-from patchbay.wire.surviving_replies import SurvivingReplies
 
 log = logging.getLogger(__name__)
 
