@@ -38,7 +38,7 @@ from patchbay.wire.endpoints.metadata import ResourceMetadata
 from patchbay.wire.endpoints.native import NativeOverHttp
 from patchbay.wire.endpoints.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.front.direct_way import DirectWay
-from patchbay.wire.held_refusals import HeldRefusals
+from patchbay.wire.front.held_refusals import HeldRefusals
 from patchbay.wire.replies.reply import StartResponse
 from patchbay.wire.requests.authentication import Authentication
 from patchbay.wire.rooms.admission import RoomAdmission

@@ -22,9 +22,9 @@ from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.text_cache import cached_by_text
 from patchbay.wire.endpoints.mcp import PATH, McpOverHttp
+from patchbay.wire.front.held_refusals import HeldRefusals
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
-from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.replies.accept import JSON, accepted_forms
 from patchbay.wire.replies.reply import CallBody, Later, Reply
 from patchbay.wire.requests.authentication import Authentication, plain_credentials

@@ -10,7 +10,7 @@ from typing import Any
 
 from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.events import Wait
-from patchbay.wire.held_refusals import HOLD_SECONDS, MAX_HOLD_SECONDS, REFUSALS_PER_SECOND, HeldRefusals
+from patchbay.wire.front.held_refusals import HOLD_SECONDS, MAX_HOLD_SECONDS, REFUSALS_PER_SECOND, HeldRefusals
 from patchbay.wire.replies.reply import ListeningBody
 from patchbay.wire.requests.rsgi import WAITING
 
