@@ -96,6 +96,5 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
         "rendering",
         "upstreams",
     ),
-    "patchbay/wire": ("front",),
 }
 """The subfolders of each folder that import from it and that it imports from."""

@@ -52,7 +52,7 @@ def served() -> Iterator[str]:
     yield f"GET {WELL_KNOWN}"
     for part, methods in rooms_http._METHODS.items():
         yield from (f"{method} /rooms/<room>{f'/{part}' if part else ''}" for method in methods)
-    parts = re.search(r"\((\w+)\|(\w+)\)", http_2024._PATH.pattern)
+    parts = re.search(r"\((\w+)\|(\w+)\)", mcp_2024._PATH.pattern)
     assert parts is not None
     yield from (f"{METHODS_2024[part]} /mcp/<server>/{part}" for part in parts.groups())
     yield from ("GET " + re.sub(r"\(\?P<(\w+)>[^)]*\)", r"<\1>", pattern) for pattern in sockets.ROUTES)

@@ -46,9 +46,10 @@ from patchbay.stores.folder_lock import claim_folder
 from patchbay.stores.reserve import FULL_DISK, keep_reserve, release_reserve
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
-from patchbay.wire.front.slow_clients import AtWork, SlowClientWatch
+from patchbay.wire.front.slow_clients import SlowClientWatch
 from patchbay.wire.front.sockets import return_large_blocks
 from patchbay.wire.front.work_limits import EXTRA_THREADS, WorkLimits
+from patchbay.wire.requests.at_work import AtWork
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
 from patchbay.web.pages.data import describe_isolation, describe_problem, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
-from patchbay.wire.endpoints.metadata import find_base_url
+from patchbay.wire.requests.base_urls import find_base_url
 
 MAX_RECENT_RECORDS = 500
 """Records to search for the last call of each server."""

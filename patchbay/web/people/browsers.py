@@ -19,7 +19,7 @@ from patchbay.access.session_cookies import cookie_name, cookie_path, session_co
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import Refused
 from patchbay.settings import Settings
-from patchbay.wire.endpoints.metadata import find_base_url, find_client_origin
+from patchbay.wire.requests.base_urls import find_base_url, find_client_origin
 from patchbay.wire.requests.security import check_same_origin
 
 FORM_SECONDS = 12 * 3600

@@ -28,7 +28,6 @@ from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
-from patchbay.wire.endpoints.metadata import find_base_url
 from patchbay.wire.endpoints.surviving_replies import SurvivingReplies
 from patchbay.wire.pipes.batches import answer_batch
 from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
@@ -46,6 +45,7 @@ from patchbay.wire.replies.reply import (
 )
 from patchbay.wire.replies.sse import listener_body, replay_body, stream_body, subscription_body
 from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import (
     BODIES,
     HELD,

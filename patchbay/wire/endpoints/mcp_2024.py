@@ -33,7 +33,6 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
-from patchbay.wire.endpoints.metadata import find_base_url
 from patchbay.wire.pipes.call_threads import CallThreads
 from patchbay.wire.pipes.conversations import Conversation
 from patchbay.wire.replies.accept import JSON, accepted_forms
@@ -48,6 +47,7 @@ from patchbay.wire.replies.reply import (
     with_cors,
 )
 from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import media_type, read_body
 from patchbay.wire.requests.rsgi import WAITING
 from patchbay.wire.requests.security import check_host_and_origin

@@ -12,14 +12,13 @@ from typing import Any
 
 import orjson
 
-from patchbay.access.tokens.audiences import get_origin
 from patchbay.access.tokens.resource_metadata import WELL_KNOWN, find_resource_path, make_resource_metadata
 from patchbay.errors import PatchbayError
-from patchbay.hosts.path_prefix import prefix_of
 from patchbay.jsonrpc import failure
 from patchbay.settings import Settings
 from patchbay.wire.replies.accept import JSON
 from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, with_cors
+from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.head_checks import check_head
 from patchbay.wire.requests.security import check_host_and_origin
 
@@ -83,22 +82,6 @@ class ResourceMetadata:
             return refusal(404, f"there is metadata for /mcp and /mcp/<server> only, below {WELL_KNOWN}")
         base = find_base_url(environ)
         return _document(make_resource_metadata(base, path, self._list_issuers(base), self._scopes))
-
-
-def find_client_origin(environ: Environ) -> str:
-    """Return scheme, host and port of the URL that the client used. `Host` has to be checked before.
-
-    A proxy with TLS names the scheme in `X-Forwarded-Proto`. A sender that writes this header itself changes only what
-    it gets to see: the host stays one of `allowed_hosts`.
-    """
-    forwarded = environ.get("HTTP_X_FORWARDED_PROTO", "").partition(",")[0].strip().lower()
-    scheme = forwarded if forwarded in ("http", "https") else environ["wsgi.url_scheme"]
-    return get_origin(f"{scheme}://{environ.get('HTTP_HOST', '')}")
-
-
-def find_base_url(environ: Environ) -> str:
-    """Return the URL of the hub that the client used: its origin, and its prefix, without a slash at the end."""
-    return find_client_origin(environ) + prefix_of(environ)
 
 
 def _document(value: dict[str, Any]) -> Reply:

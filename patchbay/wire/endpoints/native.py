@@ -23,12 +23,12 @@ from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from patchbay.settings import Settings
 from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
-from patchbay.wire.endpoints.metadata import find_base_url
 from patchbay.wire.pipes.lines import as_line
 from patchbay.wire.replies.accept import JSON, NDJSON, STREAM, preferred_form
 from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, stream_reply, with_cors
 from patchbay.wire.replies.sse import Body
 from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import check_json, read_body
 from patchbay.wire.requests.security import check_host_and_origin
 

@@ -23,10 +23,10 @@ from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.text_cache import cached_by_text
 from patchbay.wire.endpoints.mcp import PATH, McpOverHttp
 from patchbay.wire.front.held_refusals import HeldRefusals
-from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.replies.accept import JSON, accepted_forms
 from patchbay.wire.replies.reply import CallBody, Later, Reply
+from patchbay.wire.requests.at_work import AtWork
 from patchbay.wire.requests.authentication import Authentication, plain_credentials
 from patchbay.wire.requests.bodies import media_type
 from patchbay.wire.requests.rsgi import Headers, Scope, address

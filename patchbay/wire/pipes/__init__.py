@@ -1,1 +1,1 @@
-"""Channels for messages in both directions, standard input and output before all: lines, conversations, their threads."""
+"""Channels for messages in both directions, such as standard input and output: lines, conversations, threads."""

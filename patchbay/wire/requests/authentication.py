@@ -25,9 +25,9 @@ from patchbay.hosts.path_prefix import link_for, prefix_of
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
 from patchbay.text_cache import cached_by_text
-from patchbay.wire.endpoints.metadata import find_base_url
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, with_cors
+from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.head_checks import CHECKED, check_head
 from patchbay.wire.requests.security import check_host_and_origin, check_same_origin
 

@@ -21,7 +21,7 @@ from patchbay.access.principals import LOCAL_ID, PRINCIPAL, Principal
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.jsonrpc import Request, encode
 from patchbay.text_cache import cached_by_text
-from patchbay.wire.front.slow_clients import AT_WORK, AtWork
+from patchbay.wire.requests.at_work import AT_WORK, AtWork
 from patchbay.wire.requests.body_budget import SMALL_BYTES, Bodies, Budget, parsed_size
 from patchbay.wire.requests.rsgi import ARRIVED_SINCE, CLIENT
 

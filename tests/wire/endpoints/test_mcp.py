@@ -89,7 +89,7 @@ def test_a_call_that_takes_long_becomes_a_stream_when_the_client_takes_one(
     zoo: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SUB-26, T9.4, X-6: and a plain answer when it does not."""
-    monkeypatch.setattr(http, "HELD_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(mcp, "HELD_BACK_SECONDS", 0.0)
     streamed = zoo.send("zoo", slow_call(tool="hangs"), {"MCP-Protocol-Version": "2025-11-25"})
     plain = zoo.send("zoo", slow_call(tool="hangs"), {"Accept": "application/json"})
     assert streamed.streamed and b":\n\n" in streamed.body
@@ -174,7 +174,7 @@ def test_a_call_that_has_to_go_to_the_background_fails_for_a_client_that_cannot_
 
 def test_closing_the_stream_cancels_in_2026_07_28(zoo: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-5: SPEC-DIGEST 1.11."""
-    monkeypatch.setattr(http, "HELD_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(mcp, "HELD_BACK_SECONDS", 0.0)
     begun = time.monotonic()
     frames = zoo.stream("zoo", *modern_request("tools/call", {"name": "hangs"}))
     assert next(frames) == b":\n\n"

@@ -21,10 +21,10 @@ from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
-from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.replies.reply import CallBody, ClosingBody, LateBody, Reply, json_reply
 from patchbay.wire.replies.sse import Body
+from patchbay.wire.requests.at_work import AtWork
 from tests.waiting import until
 from tests.wire.front.test_waiting_streams import Connection
 

@@ -21,9 +21,9 @@ from patchbay.jsonrpc import Result
 from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.direct_way import PLAIN, DirectWay
 from patchbay.wire.front.held_refusals import HeldRefusals
-from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.replies.reply import ListeningBody, Reply, json_reply
+from patchbay.wire.requests.at_work import AtWork
 from patchbay.wire.requests.authentication import PROXY_HEADERS
 from patchbay.wire.requests.rsgi import environ_of, variable
 from tests.hubs import BOTH, Hub, modern_request

@@ -6,16 +6,15 @@ import logging
 import os
 import resource
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
 from patchbay.settings import Settings
-from patchbay.wire.front.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
+from patchbay.wire.front.slow_clients import ClientConnection, SlowClientWatch
 from patchbay.wire.front.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
+from patchbay.wire.requests.at_work import AtWork
 from patchbay.wire.requests.bodies import TooSlow, read_body
 from patchbay.wire.requests.rsgi import CLIENT
 from tests.waiting import until
@@ -185,28 +184,6 @@ def test_other_descriptors_are_ignored(pairs: tuple[SlowClientWatch, socket.sock
         for _ in range(3):
             watched.check_connections()
         assert right.recv(1) == b"\0"
-
-
-def test_a_request_is_in_work_from_its_last_byte_to_its_first() -> None:
-    """M17: of the request, and of the answer."""
-    seen: list[float] = []
-
-    def read(stream: Any, wanted: int) -> bytes:
-        seen.append(front.oldest())
-        return b"x" * wanted
-
-    def app(environ: Any, start_response: Any) -> list[bytes]:
-        until(lambda: front.oldest() > 0, "time goes by")
-        assert environ[AT_WORK].apart(read, None, 3) == b"xxx"
-        begun = time.monotonic()
-        until(lambda: time.monotonic() > begun, "time goes by")
-        seen.append(front.oldest())
-        return [b"answer"]
-
-    front = AtWork(app, 60)
-    assert front({}, None) == [b"answer"]
-    assert seen[0] == 0 and 0 < seen[1] < 60
-    assert front.oldest() == 0
 
 
 def test_a_body_that_the_hub_cuts_off_was_too_slow_although_its_thread_began_to_wait_later() -> None:
