@@ -39,7 +39,8 @@ class Descriptor:
     Targets of a resource: one of `text`, `blob` (base64), `cid`, `variable`, `function`, `last_output_of`.
     A template's target is `{"function": name}`, which gets the URI's variables as arguments. The target of an event
     type is empty, or names its source: `{"source": {...}}`.
-    `belongs_to` is the server and the name on that server, in the list of all servers' tools.
+    `belongs_to` is the server and the name on that server, in the list of all servers' tools. `other_names` are those
+    that patterns match there too: the whole name of a tool whose name is cut, and its name in earlier versions.
     """
 
     kind: Kind
@@ -48,11 +49,12 @@ class Descriptor:
     target: Mapping[str, Any] = field(default_factory=dict)
     source: Source = "static"
     belongs_to: tuple[str, str] | None = None
+    other_names: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names that patterns match: its own name and, in the list of all servers' tools, `server.tool`."""
-        return (self.name, ".".join(self.belongs_to)) if self.belongs_to else (self.name,)
+        """The names that patterns match: its own and, in the list of all servers' tools, `server.tool` and others."""
+        return (self.name, ".".join(self.belongs_to), *self.other_names) if self.belongs_to else (self.name,)
 
     @cached_property
     def digest(self) -> str:

@@ -6,7 +6,7 @@ A public name (`patchbay/catalogue/public_names.py`) depends on server and tool 
 servers. Where two entries would share a name, it belongs to a server of the hub before a mounted one, and then to the
 server with the longest name, which the operator chose; `patchbay/catalogue/reading/uri_owners.py` decides who owns a
 URI. The other entry is served by the endpoint of its own server, and the page of that server says so. The earlier
-names, `server.tool` and `server_tool`, can still be called.
+names, `server.tool`, `server_tool` and those of at most 64 characters, can still be called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from typing import Any
 import orjson
 
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.public_names import APP_SCHEME, public_name, public_uri, split_app_uri
+from patchbay.catalogue.public_names import (
+    APP_SCHEME,
+    former_public_name,
+    public_name,
+    public_uri,
+    split_app_uri,
+    whole_name,
+)
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, Owner, UriOwners, is_mounted, scheme_of
 from patchbay.catalogue.rows import BOOT
@@ -47,13 +54,14 @@ class Aggregate(Server):
     """A server made of all other servers.
 
     `owners` maps a list and a public key to the server and the key it has there; `dotted` maps `tools` or `prompts` and
-    `server.name` to the same. `uris` decides who answers for a URI. `mounted` are the names of servers whose lists
-    strangers choose. `refused` has the entries that are served by the
-    endpoint of their own server alone, by server.
+    `server.name` to the same, `former` the names of earlier versions where they differ. `uris` decides who answers for
+    a URI. `mounted` are the names of servers whose lists strangers choose. `refused` has the entries that are served by
+    the endpoint of their own server alone, by server.
     """
 
     owners: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
     dotted: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
+    former: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
     uris: UriOwners = field(default_factory=UriOwners)
     mounted: frozenset[str] = frozenset()
     refused: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -66,9 +74,10 @@ class Aggregate(Server):
     def owner(self, kind: str, key: str) -> Owner | None:
         """Return the owner of a `tools`, `prompts`, `events`, `resources` or `templates` entry.
 
-        Tools and prompts are also found by `server.name`, tools also by `server_tool`.
+        Tools and prompts are also found by `server.name` and by their names of earlier versions, tools also by
+        `server_tool`.
         """
-        found = self.owners[kind].get(key) or self.dotted.get(kind, {}).get(key)
+        found = self.owners[kind].get(key) or self.dotted.get(kind, {}).get(key) or self.former.get(kind, {}).get(key)
         return found or (self._underscored(key) if kind == "tools" else None)
 
     def reader(self, uri: str) -> Server | None:
@@ -141,6 +150,7 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
     for kind, found in (("resources", uris.resources), ("templates", uris.templates)):
         gathered[kind], owners[kind] = _merge_uris(kind, parts, found)
     dotted = {kind: _dotted_names(kind, owners[kind].values(), refused) for kind in ("tools", "prompts")}
+    former = {kind: _former_names(kind, owners[kind], refused) for kind in dotted}
     skills = _merge_skills(parts, refused)
     for name, faults in uris.refused.items():
         refused[name] += faults
@@ -151,7 +161,8 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
     tools = listing.select(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
     remaining = {(server.name, key) for server, key in owners["tools"].values()}
-    dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in remaining}
+    for names in (dotted, former):
+        names["tools"] = {name: one for name, one in names["tools"].items() if (one[0].name, one[1]) in remaining}
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
     lines = [f"- {server.name}: {_in_one_line(server.description)}".rstrip(": ") for server in parts]
     return Aggregate(
@@ -171,6 +182,7 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         listing=listing,
         owners=owners,
         dotted=dotted,
+        former=former,
         uris=uris,
         mounted=frozenset(server.name for server in parts if is_mounted(server)),
         refused=bounded,
@@ -224,21 +236,37 @@ def _with_longest_name(
     """
     if len(claimants) == 1:
         return claimants[0]
-    owner = max(claimants, key=lambda one: (not is_mounted(one[0]), len(one[0].name), one[0].name))
+    # The last part decides between two entries of one server, in whichever order it lists them.
+    owner = max(claimants, key=lambda one: (not is_mounted(one[0]), len(one[0].name), one[0].name, one[1]))
     for server, key in claimants:
-        if server is not owner[0]:
+        if (server, key) != owner:
             reason = f"{effect}: the {kind} of {owner[0].name} have this name; use {public_name(server.name, key)}"
             refused[server.name].append(Problem(public, reason))
     return owner
 
 
 def _renamed(kind: str, public: str, server: Server, key: str, one: Descriptor) -> Descriptor:
-    """Return an entry under its public name or URI; a tool also names its app by the app's public URI."""
+    """Return an entry under its public name or URI; a tool also names its app by the app's public URI.
+
+    The title of a tool or prompt has the whole name where the public name has not.
+    """
     if kind in NAMED:
         wire = _with_public_app(server.name, {**one.wire, "name": public})
-        return replace(one, name=public, wire=wire, belongs_to=(server.name, key))
+        others: tuple[str, ...] = ()
+        whole = whole_name(server.name, key)
+        if kind != "events" and not public.startswith(whole):
+            wire["title"] = _title_with_name(one.wire, whole)
+            others = (whole, former_public_name(server.name, key))
+        return replace(one, name=public, wire=wire, belongs_to=(server.name, key), other_names=others)
     member = "uri" if kind == "resources" else "uriTemplate"
     return one if public == key else replace(one, name=public, wire={**one.wire, member: public})
+
+
+def _title_with_name(wire: Mapping[str, Any], whole: str) -> str:
+    """Return the title of an entry with its whole name."""
+    annotations = wire.get("annotations")
+    title = wire.get("title") or (annotations.get("title") if isinstance(annotations, Mapping) else None)
+    return f"{title} ({whole})" if isinstance(title, str) and title else whole
 
 
 def _with_public_app(server: str, wire: dict[str, Any]) -> dict[str, Any]:
@@ -284,6 +312,16 @@ def _dotted_names(kind: str, owners: Iterable[Owner], refused: dict[str, list[Pr
     for owner in owners:
         claims[f"{owner[0].name}.{owner[1]}"].append(owner)
     effect = "cannot be called by this name"
+    return {name: _with_longest_name(name, kind, those, effect, refused) for name, those in claims.items()}
+
+
+def _former_names(kind: str, owners: Mapping[str, Owner], refused: dict[str, list[Problem]]) -> dict[str, Owner]:
+    """Map the name of earlier versions to each owner that has another name now."""
+    claims: dict[str, list[Owner]] = defaultdict(list)
+    for public, (server, key) in owners.items():
+        if (former := former_public_name(server.name, key)) != public:
+            claims[former].append((server, key))
+    effect = "cannot be called by this former name"
     return {name: _with_longest_name(name, kind, those, effect, refused) for name, those in claims.items()}
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.listing import CALL, SEARCH
-from patchbay.catalogue.public_names import APP_SCHEME, public_name, public_uri, split_app_uri
+from patchbay.catalogue.public_names import APP_SCHEME, former_public_name, public_name, public_uri, split_app_uri
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
@@ -105,8 +105,8 @@ def _name_behind_hub(server: Server, app: str, name: object) -> object:
     named = split_app_uri(app)
     if not isinstance(name, str) or name in server.tools or named is None:
         return name
-    public = public_name(named[0], name)
-    return public if public in server.tools else name
+    candidates = (public_name(named[0], name), former_public_name(named[0], name))
+    return next((public for public in candidates if public in server.tools), name)
 
 
 def _narrowed(request: Request, server: Server) -> RoutedRequest:

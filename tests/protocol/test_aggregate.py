@@ -52,7 +52,7 @@ def test_every_name_fits_the_pattern_of_desktop_clients(hub: Hub) -> None:
     """X-8: a client withholds a whole server for one name that does not fit."""
     prompts = [prompt["name"] for prompt in hub.modern("", "prompts/list").result["prompts"]]
     assert "right__p" in prompts
-    assert [name for name in [*names(hub), *prompts] if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name)] == []
+    assert [name for name in [*names(hub), *prompts] if not re.fullmatch(r"[a-zA-Z0-9_-]{1,49}", name)] == []
 
 
 def test_the_dotted_names_of_before_can_still_be_called(hub: Hub) -> None:
