@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -59,6 +60,15 @@ _READING = frozenset(("config", "cert", "ca", "key", "schema", "spec", "openapi"
 _PROJECT = frozenset(("directory", "project"))
 """Words of the options of uv that name a project."""
 
+_NAMED_BY_CALLS = frozenset(
+    (
+        *("filesystem", "files", "file", "fs", "editor", "git", "obsidian", "notebook", "jupyter", "commander"),
+        *("excel", "xlsx", "spreadsheet", "csv", "word", "docx", "powerpoint", "pptx", "ppt", "office"),
+        *("pdf", "document", "documents", "pandoc", "markdown"),
+    )
+)
+"""Words in the name of a package that say that its calls name files of the user."""
+
 _DATA_FILE = re.compile(r"(?i)\.(db|sqlite3?|duckdb|kuzu|jsonl|log)$")
 _BROWSER = re.compile(r"(?i)playwright|puppeteer|chrome|browser-?use|selenium")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -71,13 +81,15 @@ class Proposal:
     """What a program needs: `fields` are those of a mount, empty when it needs none.
 
     `reasons` says of each line why, `optional` are lines that the user may want and that are not proposed, with the
-    reason, and `refused` says what is named and not proposed.
+    reason, and `refused` says what is named and not proposed. `hint` is a sentence about files that only calls of the
+    program name; empty where a line opens a folder, or where no such files are known of.
     """
 
     fields: Mapping[str, Any]
     reasons: tuple[str, ...] = ()
     optional: tuple[tuple[Mapping[str, Any], str], ...] = ()
     refused: tuple[str, ...] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +116,14 @@ def propose(
     hub: Iterable[Path],
     folder: Path,
     variables: Collection[str] | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> Proposal:
     """Return what a program needs. `hub` are the places of the hub, `folder` is where relative paths begin.
 
-    With `variables`, only the values of these variables count, and no argument.
+    With `variables`, only the values of these variables count, and no argument. `given` are fields of its mount: what
+    they open already is not proposed.
     """
-    found = _Proposer(target, environ, tuple(hub), folder)
+    found = _Proposer(target, environ, tuple(hub), folder, given)
     named = [one for one in _list_named(target) if variables is None or one.variable in variables]
     if target.cwd and variables is None:
         named.append(_Named(str(folder / target.cwd), "its working folder", frozenset()))
@@ -133,8 +147,16 @@ def with_proposal(fields: Mapping[str, Any], proposal: Proposal) -> dict[str, An
 class _Proposer:
     """Collects the lines for one program."""
 
-    def __init__(self, target: Stdio, environ: Mapping[str, str], hub: Sequence[Path], folder: Path) -> None:
+    def __init__(
+        self,
+        target: Stdio,
+        environ: Mapping[str, str],
+        hub: Sequence[Path],
+        folder: Path,
+        given: Mapping[str, Any],
+    ) -> None:
         self._target = target
+        self._given = given
         self._environ = environ
         self._hub = hub
         self._base = Path(folder / target.cwd) if target.cwd else folder
@@ -159,16 +181,17 @@ class _Proposer:
             self._refuse(shown, one, self._why_not(place))
             return
         opened = self._opened(place, one)
-        if opened is None:
+        if opened is None or self._is_given("writes", opened):
             return
+        named = shown
         if opened != place:
             shown = str(PurePath(shown).parent)
         reason = self._why_not(opened)
         if reason:
-            self._refuse(shown, one, reason)
+            self._refuse(shown, one, reason + self._other_place(named, place, opened))
         elif self._is_changed(place, one):
             self._writes.setdefault(shown, f"{one.where} names it")
-        elif is_within(opened, (TMP,)) and not one.is_argument:
+        elif is_within(opened, (TMP,)) and not one.is_argument and not self._is_given("reads", opened):
             self._reads.setdefault(shown, f"{one.where} names it, and other programs' /tmp is hidden")
         elif opened.is_dir():
             self._optional.setdefault(shown, f"{one.where} names it; it is read")
@@ -194,6 +217,18 @@ class _Proposer:
         if place.is_dir():
             return bool(one.words & _WRITING or (self._package_words & _WRITING and one.is_argument))
         return bool(_DATA_FILE.search(place.name) or one.words & _WRITING)
+
+    def _is_given(self, name: str, place: Path) -> bool:
+        """Whether a line that the mount has opens a place."""
+        return is_within(place, [resolve_place(str(one), self._environ) for one in self._given.get(name, ())])
+
+    def _other_place(self, named: str, place: Path, opened: Path) -> str:
+        """Return what the user can do where the folder of what is named is not opened; empty for a folder."""
+        if opened == place:
+            return ""
+        if is_there(place):
+            return f". Put {named} into a folder of its own, and name it there"
+        return f". {named} is not there: if it is a folder, make it; if it is a file, name one in a folder of its own"
 
     def _why_not(self, place: Path) -> str:
         """Return why no line is proposed for a place; empty for one that may be proposed."""
@@ -227,11 +262,22 @@ class _Proposer:
             if found:
                 fields[name] = list(found)
                 reasons += [f"{name} {place}: {why}" for place, why in found.items()]
-        if any(_BROWSER.search(word) for word in self._target.args if not word.startswith(("/", "~", ".", "-"))):
+        words = [word for word in self._target.args if not word.startswith(("/", "~", ".", "-"))]
+        if any(map(_BROWSER.search, words)) and self._given.get("needs") != BROWSER:
             fields["needs"] = BROWSER
             reasons.append(f"needs {BROWSER}: {self._name} starts one")
         optional = [({"writes": [one]}, why) for one, why in self._optional.items() if one not in self._writes]
-        return Proposal(fields, tuple(reasons), tuple(optional), (*self._refused.values(), *self._engine()))
+        refused = (*self._refused.values(), *self._engine())
+        return Proposal(fields, tuple(reasons), tuple(optional), refused, "" if refused or optional else self._hint())
+
+    def _hint(self) -> str:
+        """Return what to do about files that only calls name; empty where a line opens a folder."""
+        if self._writes or self._given.get("writes") or not self._package_words & _NAMED_BY_CALLS:
+            return ""
+        return (
+            f"Calls of {self._name} may name files of yours, and nothing here names a folder with them. It changes only"
+            ' its own folder: to let it change one of yours, add "writes": ["FOLDER"]'
+        )
 
     def _engine(self) -> Iterator[str]:
         name = PurePath(self._target.command).name

@@ -136,6 +136,64 @@ def test_lines_that_a_definition_has_stay(home: Path) -> None:
     assert merged == {"kind": "upstream", "writes": ["~/work", "~/notes"], "needs": "browser"}
 
 
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"writes": ["~/notes"]}, {"writes": ["{home}/work"]}),
+        ({"writes": ["{home}/notes", "{home}/work"]}, {}),
+        ({"writes": ["~"]}, {}),
+        ({"reads": ["~"]}, {"writes": ["~/notes", "{home}/work"]}),
+    ],
+)
+def test_what_a_line_of_the_mount_opens_is_not_proposed_again(
+    home: Path, given: dict[str, list[str]], left: dict[str, list[str]]
+) -> None:
+    def fill(fields: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {name: [one.replace("{home}", str(home)) for one in places] for name, places in fields.items()}
+
+    target = Stdio(FILESYSTEM[0], (*FILESYSTEM[1:], "~/notes", str(home / "work")))
+    found = propose(target, {"HOME": str(home)}, (), home, given=fill(given))
+    assert dict(found.fields) == fill(left) and len(found.reasons) == len(found.fields.get("writes", ()))
+
+
+def test_a_browser_that_the_mount_has_is_not_proposed_again(home: Path) -> None:
+    target = Stdio("npx", ("-y", "@playwright/mcp@latest"))
+    assert propose(target, {"HOME": str(home)}, (), home, given={"needs": "browser"}) == Proposal({})
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        ("~/papers", "~/papers is not there: if it is a folder, make it"),
+        ("~/here.db", "Put ~/here.db into a folder of its own"),
+    ],
+)
+def test_where_the_folder_of_what_is_named_is_not_opened_the_user_reads_what_to_do(
+    home: Path, place: str, advice: str
+) -> None:
+    (home / "here.db").touch()
+    found = proposed(home, "uvx", "mcp-server-sqlite", "--db-path", place)
+    assert found.fields == {}
+    [sentence] = found.refused
+    assert "it holds the whole home folder" in sentence and advice in sentence
+
+
+@pytest.mark.parametrize(
+    ("words", "has_hint"),
+    [
+        (("uvx", "excel-mcp-server", "stdio"), True),
+        (("npx", "-y", "@cyanheads/git-mcp-server"), True),
+        (("uvx", "excel-mcp-server", "--files", "~/notes"), False),
+        (("uvx", "mcp-server-time"), False),
+        (MEMORY, False),
+    ],
+)
+def test_a_program_whose_calls_name_files_has_a_hint_until_a_folder_is_named(
+    home: Path, words: tuple[str, ...], has_hint: bool
+) -> None:
+    assert bool(proposed(home, *words).hint) is has_hint
+
+
 @pytest.mark.parametrize("text", ["\0", "/" + "a" * 5000, "~\0", "/\ud800", "https://x.example/a/b", "@scope/name"])
 def test_a_text_that_is_no_path_proposes_nothing(home: Path, text: str) -> None:
     found = proposed(home, "npx", "-y", "server-filesystem", text)

@@ -24,9 +24,11 @@ from patchbay.cli.typed_addresses import resolve_explored
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.formatting import format_address
 from patchbay.client.addresses.resolution import resolve_address
+from patchbay.client.addresses.secrets import is_secret, is_secret_name
 from patchbay.client.addresses.targets import AddressError, Stdio
 from patchbay.client.connection.connection import START_TIMEOUT_SECONDS
 from patchbay.client.source import get_scheme
+from patchbay.errors import ConfigError, PatchbayError
 from patchbay.kinds.program_proposals import Proposal, with_proposal
 from patchbay.settings import Settings, hub_places, whole_environment
 from patchbay.views.terminal import is_terminal
@@ -68,8 +70,8 @@ def try_command(
     """
     with exit_on_error():
         settings, permissions = load_settings(context), take_permissions(rights)
-        target = _find_program(words)
-        fields = {"kind": "upstream", "address": format_address(target), **make_fields(permissions)}
+        target, place = _find_program(words)
+        fields = {"kind": "upstream", **place, **make_fields(permissions)}
         check_mount(save or "tried", fields, "the definition")
         trial = try_program(target, settings, whole_environment(), permissions, start_timeout)
         proposal = propose_lines(fields, settings, Path.cwd())
@@ -80,22 +82,54 @@ def try_command(
         else:
             click.echo(make_printable("\n".join(_report(trial, proposal, definition, wanted))))
         if trial.failure is not None:
-            raise trial.failure
+            raise _with_hint(trial.failure, proposal, wanted)
         if save:
             _save(settings, save, definition, wanted)
 
 
-def _find_program(words: Sequence[str]) -> Stdio:
-    """Return the program of an address, or of a command line. Raises AddressError."""
+def _find_program(words: Sequence[str]) -> tuple[Stdio, Json]:
+    """Return the program of an address, or of a command line, and the fields of a mount that name it.
+
+    Raises AddressError.
+    """
     is_line = len(words) > 1 or (" " in words[0] and not get_scheme(words[0]))
     line = shlex.join(words) if len(words) > 1 else words[0]
-    text = f"mcp+stdio:{line.replace('%', '%25')}" if is_line else line
     with open_session() as work:
-        address = parse_address(resolve_explored(text, work.sources, work.context))
+        text = (
+            f"mcp+stdio:{line.replace('%', '%25')}" if is_line else resolve_explored(line, work.sources, work.context)
+        )
+        address = parse_address(text)
         target = resolve_address(address, work.context.get_profiles(), work.context.environ).target
     if not isinstance(target, Stdio):
         raise AddressError(f"{target.label}: expected a program; `patchbay inspect {target.label}` shows a server")
-    return target
+    written = address.target if isinstance(address.target, Stdio) else target
+    return target, _name_program(text if not is_line else format_address(written), written)
+
+
+def _name_program(text: str, written: Stdio) -> Json:
+    """Return the fields of a mount for an address: as it is, if a mount may have it.
+
+    Otherwise it names no operation, and a secret in it becomes a reference to a variable of the hub.
+    """
+    try:
+        check_mount("tried", {"kind": "upstream", "address": text}, "the definition")
+        return {"address": text}
+    except ConfigError:
+        given = {
+            name: f"${{{name}}}" if is_secret_name(name) and is_secret(name, value) and "${" not in value else value
+            for name, value in written.env.items()
+        }
+        return {"address": format_address(written)} | ({"environment": given} if given else {})
+
+
+def _with_hint(failure: PatchbayError, proposal: Proposal, wanted: Sequence[str]) -> PatchbayError:
+    """Return the failure of a program with the options of another run that allows what it named and tried."""
+    options = [f"--reads {shlex.quote(one)}" for one in proposal.fields.get("reads", ())]
+    options += [f"--writes {shlex.quote(one)}" for one in dict.fromkeys((*proposal.fields.get("writes", ()), *wanted))]
+    options += [f"--needs {proposal.fields['needs']}"] if "needs" in proposal.fields else []
+    if not options:
+        return failure
+    return type(failure)(f"{failure.message}\nNext: `patchbay try {' '.join(options)} ...` runs it with these lines")
 
 
 def _as_json(trial: Trial, proposal: Proposal, definition: Mapping[str, Any], wanted: Sequence[str]) -> Json:
@@ -124,10 +158,7 @@ def _report(trial: Trial, proposal: Proposal, definition: Mapping[str, Any], wan
     yield from _report_tried(trial.tried)
     for folder in wanted:
         yield f"  To allow it: --writes {shlex.quote(folder)}, or {format_line('writes', [folder])} in its file"
-    named = list(describe_proposal(proposal))
-    if named:
-        yield "What its command line and its variables name:"
-        yield from named
+    yield from describe_proposal(proposal, "What its command line and its variables name:")
     yield "Definition:"
     yield orjson.dumps(definition, option=orjson.OPT_INDENT_2).decode()
 

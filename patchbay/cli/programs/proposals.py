@@ -26,15 +26,15 @@ def add_proposed_lines(
     """Return the definition of a mount with the lines that its program needs, which are printed.
 
     On a terminal the user is asked once; elsewhere the lines are written, because the user named what they open.
-    Without `asks` the caller asks. With `variables`, only the values of these variables are the user's.
+    Without `asks` the caller asks. With `variables`, only the values of these variables are the user's. Raises
+    ConfigError for a definition that no mount can have.
     """
     proposal = propose_lines(fields, settings, Path.cwd(), variables)
-    lines = list(describe_proposal(proposal))
+    title = f"{name} runs confined. What its command line and its variables name:"
+    lines = list(describe_proposal(proposal, title))
     if not lines:
         return dict(fields)
-    write_note(
-        make_printable("\n".join([f"{name} runs confined. What its command line and its variables name:", *lines]))
-    )
+    write_note(make_printable("\n".join(lines)))
     is_asked = asks and proposal.fields and is_terminal(sys.stdin) and is_terminal(sys.stderr)
     if is_asked and not click.confirm("Write these lines into its mount?", default=True, err=True):
         return dict(fields)

@@ -98,6 +98,11 @@ class ProgramPlaces:
     file_bytes: int = MAX_FILE_BYTES
 
 
+def find_mode(permissions: ProgramPermissions, confine: str) -> str:
+    """Return DEFAULT, REQUIRED or OFF for a program of a hub with this setting `confine`."""
+    return REQUIRED if confine == REQUIRED else permissions.confine or confine
+
+
 class ConfinementMissing(OSError):
     """A program requires a confinement that this machine does not have, or its own folder cannot be made."""
 
@@ -221,8 +226,7 @@ class ProgramConfinement:
     @property
     def mode(self) -> str:
         """DEFAULT, REQUIRED or OFF. A hub that requires confinement requires it of each program."""
-        own = self.permissions.confine or self.places.confine
-        return REQUIRED if self.places.confine == REQUIRED else own
+        return find_mode(self.permissions, self.places.confine)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from patchbay.catalogue.operating.pasted_servers import (
     describe_run,
     read_pasted_servers,
 )
-from patchbay.catalogue.operating.proposed_lines import describe_line, propose_lines
+from patchbay.catalogue.operating.proposed_lines import propose_lines
 from patchbay.catalogue.watching.mount_files import check_mount, check_name_is_free, is_mount, write_mount
 from patchbay.client.addresses.targets import Http
 from patchbay.client.public_hosts import resolve_public_address
@@ -32,10 +32,11 @@ from patchbay.kind import configured_kind
 from patchbay.kinds.openapi.configuration import parse_fields
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.kinds.program_places import program_places
-from patchbay.kinds.program_proposals import Proposal, with_proposal
+from patchbay.kinds.program_proposals import Proposal
 from patchbay.settings import Settings, whole_environment
 from patchbay.upstreams.configuration import mount_of
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
+from patchbay.web.operator.line_boxes import add_ticked_lines, list_lines
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
@@ -43,10 +44,6 @@ from patchbay.web.site import Site
 from patchbay.wire.requests.authentication import is_local_request
 
 PAGE = "/servers/new/pasted"
-ALLOW = "allow-"
-"""The beginning of the names of the boxes with the lines that a program needs."""
-
-PROPOSED_FIELDS = frozenset(("reads", "writes", "needs"))
 MAX_NAME_CHARACTERS = 128
 _URL = re.compile(r"https?:", re.IGNORECASE)
 
@@ -75,7 +72,7 @@ class _Views:
 
     def _mount(self, fields: Mapping[str, str]) -> str:
         """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
-        definition, name = _with_allowed(_read_definition(fields), fields), fields.get("name", "").strip()
+        definition, name = add_ticked_lines(_read_definition(fields), fields), fields.get("name", "").strip()
         if not is_local_request(request.environ):
             _check_public(definition)
         is_replaced = bool(fields.get("replace"))
@@ -159,38 +156,6 @@ def _list_api_urls(definition: Mapping[str, Any]) -> list[str]:
     return [text for text in (*own, *others) if _URL.match(text)] + [text for text in own if text.startswith("${")]
 
 
-def _with_allowed(definition: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return a definition with the lines that the operator ticked. Raises InvalidParams."""
-    found = dict(definition)
-    for key in sorted(name for name in fields if name.startswith(ALLOW)):
-        try:
-            line = orjson.loads(fields[key])
-        except orjson.JSONDecodeError as problem:
-            raise InvalidParams(f"{key} must be a line that the page showed: {problem}") from problem
-        if not isinstance(line, dict) or not set(line) <= PROPOSED_FIELDS:
-            raise InvalidParams(f"{key} must be a line that the page showed")
-        found = with_proposal(found, Proposal(line))
-    return found
-
-
-def _list_lines(proposal: Proposal) -> list[dict[str, Any]]:
-    """Return the lines to tick, each with its JSON; those of `optional` are not ticked."""
-    lines = [(name, one, True) for name, value in proposal.fields.items() for one in _each(value)]
-    lines += [(name, one, False) for found, _ in proposal.optional for name, value in found.items() for one in value]
-    return [
-        {
-            "text": describe_line(name, one),
-            "value": orjson.dumps({name: [one] if name in ("reads", "writes") else one}).decode(),
-            "proposed": is_proposed,
-        }
-        for name, one, is_proposed in lines
-    ]
-
-
-def _each(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _describe(one: PastedServer, taken: set[str], settings: Settings) -> dict[str, Any]:
     """A pasted server as a JSON object."""
     environment = whole_environment()
@@ -200,8 +165,9 @@ def _describe(one: PastedServer, taken: set[str], settings: Settings) -> dict[st
         "problem": one.problem or None,
         "runs": describe_run(one.fields) if one.fields else "",
         "rights": describe_rights(one.fields, one.name, program_places(settings)) if one.fields else "",
-        "lines": _list_lines(proposal),
+        "lines": list_lines(proposal),
         "refused": list(proposal.refused),
+        "hint": proposal.hint,
         "definition": orjson.dumps(one.fields, option=orjson.OPT_INDENT_2).decode() if one.fields else "",
         "unused": [{"name": name, "reason": reason} for name, reason in one.unused.items()],
         "variables": [

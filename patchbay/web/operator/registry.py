@@ -9,19 +9,24 @@ Source: modelcontextprotocol/registry, docs/reference/api/openapi.yaml.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, request
 
+from patchbay.catalogue.operating.proposed_lines import propose_lines
 from patchbay.catalogue.watching.mount_files import check_name_is_free, write_mount
 from patchbay.cid import cid_of
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.registry.choices import choose_way, describe_run, find_server, own_name
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import Offer, RegisteredServer, Wanted, make_fields, variable_of
-from patchbay.errors import InvalidParams, PatchbayError, Refused
+from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused
+from patchbay.kinds.program_proposals import Proposal
+from patchbay.settings import Settings
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
+from patchbay.web.operator.line_boxes import add_ticked_lines, check_lines_shown, list_lines
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
@@ -55,11 +60,12 @@ class _Views:
     def add(self) -> Response:
         """POST /registry: mount a server: `name`, `way`, `as`, `seen`, `value.NAME` for each value, `replace`.
 
-        `seen` is the digest of what the form showed. What cannot be mounted is shown again with the reason (422).
+        `seen` is the digest of what the form showed, `shown-N` a line that it offered, and `allow-N` one that was
+        ticked. What cannot be mounted is shown again with the reason (422), also when values name other lines.
         Raises Refused, NotOperator, ReadOnly, and InvalidParams for a reader of JSON.
         """
         form = read_change_form(self._site)
-        values = {key.removeprefix(VALUE): text for key, text in form.items() if key.startswith(VALUE) and text.strip()}
+        values = _read_values(form)
         server, offer = None, None
         try:
             server = find_server(self._registries, form.get("name", "").strip()[:MAX_WORD_CHARACTERS])
@@ -69,7 +75,10 @@ class _Views:
             return redirect_to(self._mount(server, offer, values, form))
         except PatchbayError as problem:
             if wants_json(request.headers.get("Accept", "")):
-                raise InvalidParams(problem.message) from problem
+                more = (
+                    f"; {problem.data['lines']}" if isinstance(problem.data, dict) and "lines" in problem.data else ""
+                )
+                raise InvalidParams(problem.message + more) from problem
             response = self._page("", server=server, offer=offer, problem=problem, form=form)
             response.status_code = 422
             return response
@@ -77,6 +86,8 @@ class _Views:
     def _mount(self, server: RegisteredServer, offer: Offer, values: Mapping[str, str], form: Mapping[str, str]) -> str:
         """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
         fields = make_fields(offer, values) | ({"title": server.title} if server.title else {})
+        check_lines_shown(_propose(offer, values, self._site.settings)["lines"], form)
+        fields = add_ticked_lines(fields, form)
         if offer.kind == "remote" and not is_local_request(request.environ):
             parts = urlsplit(offer.url)
             resolve_public_address(parts.hostname or "", parts.port or 443, "the URL of the registry")
@@ -98,15 +109,17 @@ class _Views:
         problem: PatchbayError | None = None,
         form: Mapping[str, str] | None = None,
     ) -> Response:
-        shown = _describe_offer(server, offer) if server is not None and offer is not None else None
+        form = form or {}
+        shown = None
+        if server is not None and offer is not None:
+            shown = _describe_offer(server, offer) | _propose(offer, _read_values(form), self._site.settings)
         data = {
             "q": word,
             "problem": problem.message if problem else None,
             "servers": [_summary(one) for one in found or ()],
             "server": shown,
         }
-        form = form or {}
-        typed = {one.name: form.get(VALUE + one.name, "") for one in offer.wanted if not one.is_secret} if offer else {}
+        typed = _keep_typed(offer, form) if offer else {}
         response = render_answer(
             self._site,
             "registry.html",
@@ -115,6 +128,7 @@ class _Views:
             registry=self._registries.label,
             refusal=explain_refusal(self._site),
             typed=typed,
+            is_replaced=bool(form.get("replace")),
             own=form.get("as", "") or (own_name(server) if server else ""),
             csrf=self._site.operators.csrf(),
         )
@@ -127,6 +141,35 @@ def _argument(name: str) -> str:
     if len(text) > MAX_WORD_CHARACTERS:
         raise InvalidParams(f"{name} must have at most {MAX_WORD_CHARACTERS} characters; it has {len(text)}")
     return text
+
+
+def _read_values(form: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix(VALUE): text for key, text in form.items() if key.startswith(VALUE) and text.strip()}
+
+
+def _keep_typed(offer: Offer, form: Mapping[str, str]) -> dict[str, str]:
+    """Return the values that a form had, to show them again; a secret that was written out is not sent back."""
+    typed = {one.name: form.get(VALUE + one.name, "") for one in offer.wanted}
+    return {one.name: typed[one.name] for one in offer.wanted if not one.is_secret or "${" in typed[one.name]}
+
+
+def _propose(offer: Offer, values: Mapping[str, str], settings: Settings) -> dict[str, Any]:
+    """Return the lines that the program needs with these values, for the boxes of the form.
+
+    What only the registry names is offered without a tick: it is the text of a stranger.
+    """
+    try:
+        fields = make_fields(offer, values)
+    except ConfigError:  # a value is missing; the form asks for it
+        fields = {"kind": "upstream", "address": offer.address}
+    said = {one.name: one.default for one in offer.wanted}
+    own = [name for name, value in values.items() if value != said.get(name)]
+    try:
+        proposal = propose_lines(fields, settings, Path.cwd())
+        ticked = propose_lines(fields, settings, Path.cwd(), own)
+    except ConfigError:  # no mount can have it; `write_mount` says why
+        proposal = ticked = Proposal({})
+    return {"lines": list_lines(proposal, ticked), "refused": list(proposal.refused), "hint": proposal.hint}
 
 
 def _digest(offer: Offer) -> str:

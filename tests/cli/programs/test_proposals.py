@@ -70,3 +70,63 @@ def test_import_writes_the_lines_of_each_program(workspace: Workspace, notes: Pa
     assert done.code == 0, done.err
     assert mounted(workspace, "files")["writes"] == [str(notes)]
     assert "writes" not in mounted(workspace, "time")
+
+
+def write_saved(workspace: Workspace, notes: Path) -> None:
+    files = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", str(notes)]}
+    (workspace.work / "saved.json").write_text(json.dumps({"mcpServers": {"files": files}}))
+
+
+@pytest.mark.parametrize(
+    ("own", "added"),
+    [
+        ({"writes": []}, True),
+        ({"writes": ["~/other"], "changes": "tell"}, True),
+        ({"writes": ["~"]}, False),
+        ({"confine": "off"}, False),
+    ],
+    ids=["without a line", "with another line", "with an open folder", "not confined"],
+)
+def test_import_of_a_server_that_is_here_adds_the_lines_that_it_lacks(
+    workspace: Workspace, notes: Path, own: dict[str, Any], added: bool
+) -> None:
+    write_saved(workspace, notes)
+    assert workspace.quick("patchbay import saved.json --client cursor --all").code == 0
+    file = workspace.work / "servers" / "files.json"
+    fields = mounted(workspace, "files")
+    del fields["writes"]
+    file.write_text(json.dumps(fields | own))
+    listed = workspace.quick("patchbay import saved.json --client cursor --all")
+    assert (f'files lacks "writes": ["{notes}"]' in listed.out) is added, listed.out
+    assert mounted(workspace, "files") == fields | own, "only a server that the user names is imported again"
+    again = workspace.quick("patchbay import saved.json --client cursor files")
+    assert again.code == 0, again.err
+    wanted = own | ({"writes": [*own["writes"], str(notes)]} if added else {})
+    assert mounted(workspace, "files") == fields | wanted
+    assert ("files runs confined" in again.err) is added
+
+
+def test_a_mount_that_cannot_be_read_is_left_out_of_an_import_and_the_others_are_written(
+    workspace: Workspace, notes: Path
+) -> None:
+    write_saved(workspace, notes)
+    assert workspace.quick("patchbay import saved.json --client cursor --all").code == 0
+    file = workspace.work / "servers" / "files.json"
+    file.write_text(json.dumps(mounted(workspace, "files") | {"network": True, "writes": 5}))
+    done = workspace.quick("patchbay import saved.json --client cursor files")
+    assert done.code == 2 and "files of cursor is left out" in done.err and "writes" in done.err
+
+
+def test_nothing_is_proposed_where_the_hub_confines_no_program(workspace: Workspace, notes: Path) -> None:
+    workspace.environment["PATCHBAY_CONFINE"] = "off"
+    done = workspace.quick(f'patchbay mount files "mcp+stdio:npx -y server-filesystem {notes}"')
+    assert done.code == 0 and "runs confined" not in done.err and "writes" not in mounted(workspace, "files")
+
+
+def test_mount_says_that_calls_name_the_files_of_an_excel_server(workspace: Workspace, notes: Path) -> None:
+    done = workspace.quick('patchbay mount excel "mcp+uvx://excel-mcp-server?launch.arg=stdio"')
+    assert done.code == 0, done.err
+    assert "Calls of excel-mcp-server may name files of yours" in done.err and '"writes": ["FOLDER"]' in done.err
+    assert "names:" not in done.err and "writes" not in mounted(workspace, "excel")
+    given = workspace.quick(f'patchbay mount --writes {notes} other "mcp+uvx://excel-mcp-server?launch.arg=stdio"')
+    assert given.code == 0 and "may name files" not in given.err

@@ -138,6 +138,32 @@ def test_it_prints_what_the_words_of_the_user_name(place: Workspace) -> None:
     assert f'"writes": ["{place.home}/notes"]' in done.out and "the option --output-dir names it" in done.out
 
 
+def test_the_definition_has_the_variables_of_an_address_and_the_lines_that_they_name(place: Workspace) -> None:
+    address = f"mcp+stdio:{sys.executable} {PROGRAM}?env.DB_URL=sqlite:///{place.home}/notes/a.db"
+    done = place.quick(f"patchbay try --json --save spy '{address}'")
+    assert done.code == 0, done.err
+    wanted = {"kind": "upstream", "address": address, "writes": [str(place.home / "notes")]}
+    assert json.loads(done.out)["definition"] == wanted
+    assert json.loads((place.work / "servers" / "spy.json").read_text()) == wanted
+
+
+def test_a_secret_of_an_address_is_a_reference_in_the_definition(place: Workspace) -> None:
+    done = place.quick(
+        f"patchbay try --json 'mcp+stdio:{sys.executable} {PROGRAM}?env.API_TOKEN=kaMz81_Qpe5Xo&env.A=b'"
+    )
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["definition"]["environment"] == {"API_TOKEN": "${API_TOKEN}", "A": "b"}
+
+
+def test_a_program_that_ends_without_a_line_names_the_options_that_allow_it(place: Workspace) -> None:
+    code = f"open('{place.home}/notes/new', 'w')"
+    done = place.quick(f'patchbay try {sys.executable} -c "{code}"')
+    assert done.code == exit_codes.UNREACHABLE
+    assert f"Next: `patchbay try --writes {place.home}/notes ...` runs it with these lines" in done.err
+    other = place.quick(f'patchbay try {sys.executable} -c "1/0"')
+    assert other.code == exit_codes.UNREACHABLE and "patchbay try" not in other.err
+
+
 def test_a_url_is_no_program(place: Workspace) -> None:
     done = place.quick("patchbay try https://far.example/mcp")
     assert done.code == 2 and "expected a program" in done.err

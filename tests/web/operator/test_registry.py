@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchbay.pins.records import load_pins
-from tests.cli.registries import VERSIONS, registries, server
+from tests.cli.registries import VERSIONS, package, registries, server
 from tests.hubs import Hub
 from tests.waiting import until
 
@@ -73,6 +73,56 @@ def test_what_will_run_is_shown_and_then_mounted_with_an_exact_version(hub: Hub)
     assert done.status_code == 303 and done.headers["Location"] == "/servers/clock", done.text
     address = f"mcp+uvx://mcp-server-time@{version}?launch.arg=--local-timezone&launch.arg=UTC"
     assert mounted(hub, "clock") == {"kind": "upstream", "address": address}
+
+
+def boxes(page: str) -> dict[str, str]:
+    """The lines that a form shows, and those of them that are ticked."""
+    found = re.findall(r'name="(shown-\d+)" value="([^"]*)"', page)
+    found += re.findall(r'name="(allow-\d+)" value="([^"]*)" checked', page)
+    return {name: unescape(value) for name, value in found}
+
+
+def test_the_page_offers_what_typed_values_name_before_it_mounts(tmp_path: Path) -> None:
+    """49"""
+    kept, theirs = tmp_path / "kept", tmp_path / "theirs"
+    kept.mkdir()
+    theirs.mkdir()
+    wanted = [
+        {"name": "DATA_DIR", "isRequired": True},
+        {"name": "CACHE_DIR", "default": str(theirs), "isRequired": True},
+    ]
+    one = package("npm", "@playwright/mcp", "1.0.0", environmentVariables=wanted)
+    with registries(server("com.example/keeper", "Keeps", "1.0.0", packages=[one])) as url:
+        hub = Hub(tmp_path / "hub", registry=url, pypi=url, npm=url).log_in()
+        try:
+            page = show(hub, name="com.example/keeper")
+            assert "It may start a browser" in page
+            form = hidden(page) | boxes(page) | {"as": "keeper", "replace": "on"}
+            form |= {"value.DATA_DIR": str(kept), "value.CACHE_DIR": str(theirs)}
+            again = post(hub, "/registry", form)
+            assert again.status_code == 422 and "choose what the program may do" in again.text
+            assert f"It may change {kept}" in unescape(again.text) and f'value="{kept}"' in again.text
+            assert 'name="replace" checked' in again.text and not list(hub.servers.glob("*.json"))
+            done = post(hub, "/registry", form | boxes(again.text))
+            assert done.status_code == 303, done.text
+            fields = mounted(hub, "keeper")
+            assert (fields["writes"], fields["needs"]) == ([str(kept)], "browser"), (
+                "what only the registry names is closed"
+            )
+            unticked = {name: text for name, text in boxes(again.text).items() if name.startswith("shown-")}
+            bare = {name: text for name, text in form.items() if not name.startswith("allow-")}
+            assert post(hub, "/registry", bare | unticked).status_code == 303
+            assert not {"writes", "needs"} & set(mounted(hub, "keeper"))
+            said = hub.client.post("/registry", data=form, headers={"Accept": "application/json"})
+            assert said.status_code == 400 and f'allow-1={{"writes":["{kept}"]}}' in json.loads(said.text)["error"]
+        finally:
+            hub.close()
+
+
+def test_the_page_says_that_calls_name_the_files_of_a_program(hub: Hub) -> None:
+    """49"""
+    assert "Calls of mcp-server-git may name files of yours" in show(hub, name="pypi:mcp-server-git")
+    assert "may name files" not in show(hub, name="pypi:mcp-server-time")
 
 
 def test_a_secret_stays_a_reference_and_a_missing_value_is_asked_for(hub: Hub) -> None:

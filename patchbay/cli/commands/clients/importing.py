@@ -17,6 +17,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
+from patchbay.catalogue.operating.proposed_lines import format_line, propose_lines
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, write_mount
 from patchbay.cli.commands.clients.choices import (
@@ -53,7 +54,7 @@ class Found:
     """A server of a client. `reason` says why it is not imported; empty for one that can be.
 
     `here` is the name of the mount that serves it already, and `is_stale` says that an import writes it anew even if
-    the user does not name it.
+    the user does not name it. `lacks` are the lines that this mount lacks for what its command line names.
     """
 
     entry: Entry
@@ -62,6 +63,7 @@ class Found:
     reason: str = ""
     here: str = ""
     is_stale: bool = False
+    lacks: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:
@@ -200,8 +202,21 @@ def _judge(
         return Found(entry, client, address, f"the same as {seen[entry.target]}")
     seen[entry.target] = f"{entry.name} of {client}"
     here = find_mount((entry.name, f"{entry.name}-{client}"), fields, mounted)
-    is_stale = bool(here) and is_outdated(mounted.pop(here), fields)
-    return Found(entry, client, address, here=here, is_stale=is_stale)
+    if not here:
+        return Found(entry, client, address)
+    mount = mounted.pop(here)
+    lacks = _find_lacking(renew_mount(mount, fields), settings)
+    return Found(entry, client, address, here=here, is_stale=is_outdated(mount, fields), lacks=lacks)
+
+
+def _find_lacking(fields: Fields, settings: Settings) -> tuple[str, ...]:
+    """Return the lines that a mount lacks; none for a mount that cannot be read."""
+    try:
+        check_mount("", fields, "the mount")
+        proposal = propose_lines(fields, settings, Path.cwd())
+    except ConfigError:
+        return ()
+    return tuple(format_line(name, value) for name, value in proposal.fields.items())
 
 
 def _read_mounts(folder: Path) -> dict[str, Fields]:
@@ -216,6 +231,11 @@ def _print_list(found: Sequence[Found]) -> None:
         where = one.reason or (f"as {one.here}: {one.address}" if one.here else one.address)
         rows.append((str(number), one.client, one.entry.name, one.state, where))
     _echo(format_rows(rows))
+    for one in found:
+        if one.lacks:
+            _echo(
+                f"{one.here} lacks {', '.join(one.lacks)}, which its command line names: import {one.entry.name} again"
+            )
     kept = [one for one in found if not one.reason and (one.entry.notes or one.entry.sign_in is not None)]
     if not kept:
         return
@@ -265,12 +285,13 @@ def _mount(settings: Settings, chosen: Sequence[Found], known: Known, dry_run: b
         taken.add(name)
         if name != one.entry.name and not one.here:
             _echo(f"{one.entry.name} of {one.client} is mounted as {name}: its own name is taken or not allowed")
-        if not one.here:
-            fields = add_proposed_lines(fields, settings, name, asks=not dry_run)
-        if dry_run:
-            _echo(f"{settings.servers / f'{name}.json'}: {orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}")
-            continue
         try:
+            check_mount(name, fields, f"{name}.json")
+            fields = add_proposed_lines(fields, settings, name, asks=not dry_run)
+            if dry_run:
+                text = orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()
+                _echo(f"{settings.servers / f'{name}.json'}: {text}")
+                continue
             file = write_mount(settings.servers, name, fields, replace=bool(one.here))
         except ConfigError as problem:
             write_note(f"{one.entry.name} of {one.client} is left out: {problem.message}")
