@@ -15,7 +15,6 @@ import stat
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from patchbay.processes.confinement.kernel import (
     LANDLOCK_ADD_RULE,
@@ -27,7 +26,8 @@ from patchbay.processes.confinement.kernel import (
     system_call,
 )
 
-if TYPE_CHECKING:  # the start of a confined program loads this module, and has no time for more
+TYPE_CHECKING = False  # the start of a confined program loads this module, and has no time for `typing` and more
+if TYPE_CHECKING:
     from patchbay.processes.confinement.paths import AllowedPaths
 
 NETWORK_ABI, SCOPE_ABI = 4, 6
