@@ -46,6 +46,9 @@ NEXT_PAUSE = 2.0
 CREDENTIALS_ENDED = "the credentials of the caller are no longer valid"
 """The reason of a cancellation by the hub."""
 
+DISCONNECTED = "the caller disconnected"
+"""The reason of a cancellation by the end of a connection."""
+
 
 class Stopping(PatchbayError):
     """The hub stops, and the call did not end within the time for running calls."""
@@ -148,18 +151,27 @@ class Cancelled(ToolFailed):
 
 
 class CancelFlag:
-    """A flag that any thread can set once, with a reason. Setting it wakes the threads that wait for it."""
+    """A flag that any thread can set once, with a reason. Setting it wakes the threads that wait for it.
 
-    __slots__ = ("_event", "reason")
+    `outlives_caller` says that its call goes on as a task when its caller disconnects.
+    """
+
+    __slots__ = ("_event", "outlives_caller", "reason")
 
     def __init__(self) -> None:
         self._event: threading.Event | None = None
+        self.outlives_caller = False
         self.reason: str | None = None
 
     def set(self, reason: str = "cancelled") -> None:
         self.reason = self.reason or reason
         if self._event is not None:
             self._event.set()
+
+    def leave(self) -> None:
+        """Set the flag because the caller has disconnected."""
+        if not self.outlives_caller:
+            self.set(DISCONNECTED)
 
     def __bool__(self) -> bool:
         return self.reason is not None
@@ -265,7 +277,7 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     except StopIteration:
         yield Done()
     except GeneratorExit:
-        call.cancelled.set("the caller disconnected")
+        call.cancelled.set(DISCONNECTED)
         raise
     except Cancelled as problem:
         yield Failed(problem.message)

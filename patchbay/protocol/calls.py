@@ -337,7 +337,9 @@ def _as_task(context: RequestContext, work: TaskWork) -> dict[str, Any] | None:
     """
     if not (_may_be_task(context) and context.caller.extends(TASKS)) or context.server.upstream is not None:
         return None
+    context.cancelled.outlives_caller = True
     task = context.services.tasks.start(work, context.caller.wire.endpoint)
+    context.cancelled.outlives_caller = task is not None
     return created(task, context) if task is not None else None
 
 

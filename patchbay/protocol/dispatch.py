@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from patchbay.access.principals import Principal
+from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording, with_raised
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
@@ -123,11 +124,17 @@ class Dispatcher:
         return exchange
 
     def answer(
-        self, message: Message, caller: Caller, server: Server, name: CallName | None = None
+        self,
+        message: Message,
+        caller: Caller,
+        server: Server,
+        name: CallName | None = None,
+        cancelled: CancelFlag | None = None,
     ) -> Iterator[Message | Sign]:
         """Return the answers to a message; for a request the last is a Result or Failure, unless it was cancelled.
 
-        A call that survives its connection has a `name`, by which it is cancelled.
+        A call that survives its connection has a `name`, by which it is cancelled. A transport that has to cancel the
+        request itself gives the flag for it.
         """
         if isinstance(message, Request):
             try:
@@ -136,9 +143,8 @@ class Dispatcher:
                 return iter((not_served(problem, message.id, caller.revision),))
             request, server, proxied, asked, app = narrowed(message, server, caller.extends(APPS))
             run = self._begin_record(request, caller, server) if request.method in RECORDED else None
-            context = RequestContext(
-                self.services, request, caller, server, proxied=proxied, asked_uri=asked, app=app, run=run
-            )
+            flag = cancelled if cancelled is not None else CancelFlag()
+            context = RequestContext(self.services, request, caller, server, flag, proxied, asked, app, run)
             # Register the request before the first read: the next message may cancel it.
             if caller.owner is not None:
                 self.cancellations.listen()

@@ -82,8 +82,11 @@ class Native:
         self._desk = services
         self._cancellations = cancellations
 
-    def answer(self, request: NativeRequest, wire: TransportInfo) -> Answer:
-        """Return the answer to a request. The first read of the stream begins the call; closing cancels it."""
+    def answer(self, request: NativeRequest, wire: TransportInfo, cancelled: CancelFlag | None = None) -> Answer:
+        """Return the answer to a request. The first read of the stream begins the call; closing cancels it.
+
+        A transport that has to cancel the call itself gives the flag for it.
+        """
         method, seen = request.method, self._desk.access.catalogue_for(wire.sender)
         try:
             if _UNSUBSCRIBE.fullmatch(method) and find_owner(seen.aggregate(), method) is None:
@@ -96,7 +99,7 @@ class Native:
                 raise refused
         except PatchbayError as problem:
             return failure(request.id, problem)
-        return self._stream(request, wire, seen)
+        return self._stream(request, wire, seen, cancelled if cancelled is not None else CancelFlag())
 
     def _refusal(self, method: str, wire: TransportInfo, seen: VisibleCatalogue) -> OverQuota | None:
         """Return the error of a used-up quota. It is asked before the answer, which sets the HTTP status, begins."""
@@ -116,8 +119,8 @@ class Native:
         found = self._cancellations.cancel(owner, given[0], "unsubscribed")
         return Result(request.id, Rendered(b"true" if found else b"false"))
 
-    def _stream(self, request: NativeRequest, wire: TransportInfo, seen: VisibleCatalogue) -> Stream:
-        owner, subscription, flag = _owner(wire), secrets.randbits(ID_BITS), CancelFlag()
+    def _stream(self, request: NativeRequest, wire: TransportInfo, seen: VisibleCatalogue, flag: CancelFlag) -> Stream:
+        owner, subscription = _owner(wire), secrets.randbits(ID_BITS)
         self._cancellations.listen()
         # Register the call before its id is sent, because the next message may unsubscribe it.
         self._desk.running.add(owner, subscription, flag)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from patchbay.access.principals import PRINCIPAL, Principal
+from patchbay.activation import CancelFlag
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
@@ -69,6 +70,9 @@ PATH = "/mcp"
 HELD_BACK_SECONDS = 15.0
 """Seconds for which a call without an event to send keeps the head of its answer back, so that a result of any size is
 JSON. Clients and proxies wait longer than this for a head."""
+
+Leave = Callable[[], None] | None
+"""Cancels the call of a client that has left; None for a call that goes on then."""
 
 LISTENING = frozenset(("subscriptions/listen", "events/stream"))
 """Methods whose answer is a stream that waits without a thread."""
@@ -204,23 +208,29 @@ class McpOverHttp:
         if name is not None and isinstance(sent, Request):
             request, named = sent, name
             return self._in_place(lambda: self._surviving.reply(request, caller, server, named), caller.wire, sent.id)
-        answers = self.dispatcher.answer(sent, caller, server)
+        flag = CancelFlag()
+        answers = self.dispatcher.answer(sent, caller, server, cancelled=flag)
         if not isinstance(sent, Request):
             for _ in answers:
                 pass
             return _with_session(Reply(202), caller)
-        return _with_session(self._reply_in_form(sent, caller, answers), caller)
+        leave = flag.leave if caller.revision.modern else None
+        return _with_session(self._reply_in_form(sent, caller, answers, leave), caller)
 
-    def _reply_in_form(self, sent: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
+    def _reply_in_form(self, sent: Request, caller: Caller, answers: Iterator[Message | Sign], leave: Leave) -> Reply:
         """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
         if isinstance(first, Pause) and not (caller.wire.streams and _wants_progress(sent)):
-            later = self._reply_later(first, sent, caller, answers)
-            return Reply(later=later, ends_with_reader=caller.revision.modern)
-        return self._reply_with(first, sent, caller, answers)
+            return Reply(later=self._reply_later(first, sent, caller, answers, leave), leave=leave)
+        return self._reply_with(first, sent, caller, answers, leave)
 
     def _reply_later(
-        self, first: Message | Sign | None, sent: Request, caller: Caller, answers: Iterator[Message | Sign]
+        self,
+        first: Message | Sign | None,
+        sent: Request,
+        caller: Caller,
+        answers: Iterator[Message | Sign],
+        leave: Leave,
     ) -> Later:
         """Return the reply to a call that still runs, after the first message for which a reply is chosen.
 
@@ -235,7 +245,7 @@ class McpOverHttp:
                 if isinstance(first, Pause):
                     yield first.wait
                 first = next(answers, None)
-            return self._reply_with(first, sent, caller, answers)
+            return self._reply_with(first, sent, caller, answers, leave)
         except GeneratorExit:
             closing = getattr(answers, "close", None)
             if closing is not None:
@@ -245,11 +255,16 @@ class McpOverHttp:
             return _reply_to_error(problem, f"POST /mcp/{caller.wire.endpoint}")
 
     def _reply_with(
-        self, first: Message | Sign | None, sent: Request, caller: Caller, answers: Iterator[Message | Sign]
+        self,
+        first: Message | Sign | None,
+        sent: Request,
+        caller: Caller,
+        answers: Iterator[Message | Sign],
+        leave: Leave,
     ) -> Reply:
         wants_stream = _is_more(first) or (_wants_progress(sent) and not (_is_too_large(first) or _is_refused(first)))
         if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
-            return self._stream(sent, caller, first, answers)
+            return self._stream(sent, caller, first, answers, leave)
         while first is not None and not isinstance(first, (Result, Failure)):
             first = next(answers, None)
         if first is None:
@@ -258,11 +273,16 @@ class McpOverHttp:
         return json_reply(first, first.status if isinstance(first, Failure) else 200)
 
     def _stream(
-        self, sent: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
+        self,
+        sent: Request,
+        caller: Caller,
+        first: Message | Sign | None,
+        answers: Iterator[Message | Sign],
+        leave: Leave,
     ) -> Reply:
         services = self.dispatcher.services
         keep = services.keep(caller.wire.principal)
-        body = stream_body(first, answers, sent, caller, self._heartbeat, self.settings, keep, services.ledger)
+        body = stream_body(first, answers, sent, caller, self._heartbeat, self.settings, keep, leave, services.ledger)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from functools import partial
 from typing import Any
 
+from patchbay.activation import CancelFlag
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, failure, parse, readable_id
@@ -81,20 +82,19 @@ class NativeOverHttp:
         if request is None:
             return Reply(202)
         # Requests of one principal share their subscriptions: over HTTP the id is enough to unsubscribe.
-        answer = self._native.answer(
-            request,
-            TransportInfo(
-                "", sender=principal_of(environ), way="native", find_base_url=partial(find_base_url, environ)
-            ),
+        wire = TransportInfo(
+            "", sender=principal_of(environ), way="native", find_base_url=partial(find_base_url, environ)
         )
+        flag = CancelFlag()
+        answer = self._native.answer(request, wire, flag)
         if isinstance(answer, Failure):
             return json_reply(answer, answer.status)
         if form == JSON:
             return json_reply(answer if isinstance(answer, Result) else collected(answer))
-        return self._stream(_single(answer) if isinstance(answer, Result) else answer, form)
+        return self._stream(_single(answer) if isinstance(answer, Result) else answer, form, flag)
 
-    def _stream(self, messages: Stream, form: str) -> Reply:
-        body = Body(_frames(messages, form), messages, goes_on=False)
+    def _stream(self, messages: Stream, form: str, flag: CancelFlag) -> Reply:
+        body = Body(_frames(messages, form), messages, flag.leave)
         self._dispatcher.streams.add(body)
         return stream_reply(body, form)
 

@@ -96,7 +96,7 @@ class DirectWay:
                 self._limits.leave(place)
         if reply.later is not None:
             later = self._finish_later(reply, wire.principal, place, self._at_work.leave_thread(begun))
-            return Reply(later=later, ends_with_reader=reply.ends_with_reader)
+            return Reply(later=later, leave=reply.leave)
         return self._finish(reply, wire.principal, place)
 
     def _finish(self, reply: Reply, sender: str, place: WorkPlace) -> Reply:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.settings import SHARED, Settings
 from patchbay.wire.endpoints.websocket_routes import UPGRADE, Upgrade
-from patchbay.wire.front.answers import Flow, StartedAnswer, send_answer
-from patchbay.wire.front.call_streams import CallStreams
+from patchbay.wire.front.answers import StartedAnswer, send_answer
+from patchbay.wire.front.call_streams import CallStreams, Reader
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
@@ -128,7 +128,7 @@ class Front:
             return
         self._answer(scope, headers, protocol, io.BytesIO(data), begun)
 
-    def _settle(self, scope: Scope, protocol: HttpProtocol, steps: Later, reader: Flow | None) -> None:
+    def _settle(self, scope: Scope, protocol: HttpProtocol, steps: Later, reader: Reader | None) -> None:
         """Run steps until their next wait, or until they return the reply, which is sent.
 
         With a `reader`, they end when the client has left.
@@ -137,21 +137,26 @@ class Front:
             wait = None
             while wait is None:
                 if reader is not None and reader.is_gone():
+                    reader.end()
                     steps.close()
                     protocol.response_empty(500, [])
                     return
                 try:
                     wait = next(steps)
                 except StopIteration as end:
+                    if reader is not None:
+                        reader.end()
                     self._send_reply(scope, protocol, end.value)
                     return
-            self._calls.rest(wait, partial(self._settle, scope, protocol, steps, reader))
+                if reader is not None:
+                    reader.watch()
+            self._calls.rest(wait, partial(self._settle, scope, protocol, steps, reader), reader)
         except Exception:
             _fail(scope, protocol)
 
     def _send_reply(self, scope: Scope, protocol: HttpProtocol, reply: Reply) -> None:
         if reply.later is not None:
-            reader = Flow(scope.client) if reply.ends_with_reader else None
+            reader = Reader(protocol, scope.client, reply.leave) if reply.leave is not None else None
             self._settle(scope, protocol, reply.settle(), reader)
             return
         if type(reply.body) is bytes and reply.at_close is None:

@@ -50,7 +50,11 @@ class WaitingStreams:
 
     def __call__(self, steps: Iterator[Wait]) -> None:
         """Run steps to their end, without a client."""
-        self.start(WaitingStream(self, steps, at_end=getattr(steps, "close", None)))
+        self.start(self.prepare(steps))
+
+    def prepare(self, steps: Iterator[Wait]) -> WaitingStream:
+        """Return a stream without a client, for `start`."""
+        return WaitingStream(self, steps, at_end=getattr(steps, "close", None))
 
     def send(
         self, protocol: HttpProtocol, client: str, start: StartedAnswer, steps: Steps, at_end: Callable[[], None]
@@ -86,6 +90,10 @@ class WaitingStreams:
     def end_soon(self, stream: WaitingStream) -> None:
         """End a stream whose reader is gone."""
         self._loop.call(stream.end)
+
+    def hurry(self, stream: WaitingStream) -> None:
+        """End the waits of a stream without a client soon."""
+        self._loop.call(stream.hurry)
 
     def end_stream(self) -> None:
         """Note that a stream has ended."""
@@ -141,7 +149,10 @@ class WaitingStreams:
 class WaitingStream:
     """One stream: generator, transport, and the end of its wait. Methods run on the loop unless they say otherwise."""
 
-    __slots__ = ("_at_end", "_flow", "_left", "_paused", "_sent", "_steps", "_streams", "_wait", "due", "expected")
+    __slots__ = (
+        *("_at_end", "_flow", "_is_hurried", "_left", "_paused", "_sent", "_steps", "_streams", "_wait"),
+        *("due", "expected"),
+    )
 
     def __init__(
         self,
@@ -159,6 +170,7 @@ class WaitingStream:
         self._left: Future | None = None
         self._wait: Wait | None = None
         self._paused = False
+        self._is_hurried = False
         self.due = 0.0
         self.expected: float | None = None
 
@@ -187,6 +199,12 @@ class WaitingStream:
             return False
         return self._paused or (self._wait is not None and self._wait.mailbox.cancel_call())
 
+    def hurry(self) -> None:
+        """End the present wait, and those to come."""
+        self._is_hurried = True
+        if self._wait is not None and self._wait.mailbox.cancel_call():
+            self._streams.wake(self)
+
     def run(self) -> None:
         """Run until the next Wait, or until the reader leaves too much unread."""
         self._wait = None
@@ -197,7 +215,7 @@ class WaitingStream:
                 if isinstance(step, Wait):
                     if step.mailbox.closed:
                         break
-                    if step.mailbox.call_when_ready(self.wake):
+                    if not self._is_hurried and step.mailbox.call_when_ready(self.wake):
                         self._wait = step
                         self._expect(step.seconds)
                         return

@@ -46,7 +46,7 @@ class Reply:
     """One answer. `at_close` is always called when the server is done with it.
 
     With `later`, the answer is known only after these steps: `settle` returns it. It has the headers of this one, too.
-    `ends_with_reader` says that the steps end when the client has left.
+    The steps end when the client has left, if there is a `leave`: it cancels the call, from any thread.
     """
 
     status: int = 200
@@ -55,7 +55,7 @@ class Reply:
     headers: list[tuple[str, str]] = field(default_factory=list)
     at_close: Callable[[], None] | None = None
     later: Later | None = None
-    ends_with_reader: bool = False
+    leave: Callable[[], None] | None = None
 
     @property
     def head(self) -> list[tuple[str, str]]:
@@ -106,7 +106,7 @@ class Reply:
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
         """Begin the answer; return the body for the server."""
         if self.later is not None:
-            return LateBody(self.settle(), start_response, self.ends_with_reader)
+            return LateBody(self.settle(), start_response, self.leave)
         start_response(_line(self.status), self.head)
         body = (self.body,) if isinstance(self.body, bytes) else self.body
         return body if self.at_close is None else ClosingBody(body, self.at_close)
@@ -138,6 +138,8 @@ class CallBody:
     """
 
     place: RestingPlace | None = None
+    leave: Callable[[], None] | None = None
+    """Cancels the call, from any thread; the front calls it when the client has left. Without it the call goes on."""
     rest: Callable[[Wait, Callable[[], None]], None] | None = None
     """Calls back after a Wait, from any thread; set by the front, for a body that goes on without its reader."""
 
@@ -163,8 +165,8 @@ class LateBody(CallBody):
 
     at_choice: Callable[[], None] | None = None
 
-    def __init__(self, later: Later, start_response: StartResponse, ends_with_reader: bool) -> None:
-        self.ends_with_reader = ends_with_reader
+    def __init__(self, later: Later, start_response: StartResponse, leave: Callable[[], None] | None) -> None:
+        self.leave = leave
         self._later = later
         self._start_response = start_response
         self._body: Iterable[bytes] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import ContentError
@@ -40,15 +40,17 @@ def stream_body(
     heartbeat: Heartbeat,
     settings: Settings,
     keep: Keep,
+    leave: Callable[[], None] | None,
     ledger: Ledger | None = None,
 ) -> Body:
     """Return the stream that answers one POST with the message `request`; `first` was already taken from `answers`.
 
-    `keep` stores parts that are too large for an event; `ledger` counts what is kept for replay.
+    `keep` stores parts that are too large for an event; `leave` cancels the call when its reader leaves, and None lets
+    it go on; `ledger` counts what is kept for replay.
     """
     recorder = _recorder(caller.session, request, heartbeat, settings, ledger) if caller.session is not None else None
     frames = _framed(_frames(first, answers, caller, recorder, keep), recorder)
-    return Body(frames, answers, goes_on=not caller.revision.modern)
+    return Body(frames, answers, leave)
 
 
 def _recorder(
@@ -66,13 +68,15 @@ def _recorder(
 class Body(CallBody):
     """The stream of a call, which notices when its reader has left. One thread at a time may use it.
 
-    `goes_on` says that its call continues after that.
+    `leave` cancels the call then; without it, the call goes on.
     """
 
-    def __init__(self, frames: Iterator[bytes | Wait], answers: Iterator[Message | Sign], goes_on: bool) -> None:
+    def __init__(
+        self, frames: Iterator[bytes | Wait], answers: Iterator[Message | Sign], leave: Callable[[], None] | None
+    ) -> None:
+        self.leave = leave
         self._frames = frames
         self._answers = answers
-        self._may_go_on = goes_on
         self._finished = False
         self._handed_on = False
 
@@ -88,7 +92,7 @@ class Body(CallBody):
 
     def close(self) -> None:
         """Close the body; the server calls this at the end, or when the reader has left."""
-        if self._may_go_on and not self._finished:
+        if self.leave is None and not self._finished:
             self._go_on()
         elif not self._handed_on:
             self._finished = True

@@ -11,6 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.activation import CancelFlag
+from patchbay.jsonrpc import Request
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.tasks.tasks import TASKS, Tasks
 from patchbay.topics import TASK_CHANGES
 from tests.hubs import Hub, modern_request
@@ -165,6 +168,23 @@ def test_questions_stay_open_until_they_are_answered_and_keys_are_never_used_aga
     assert set(acknowledged) == {"resultType", "_meta"} and acknowledged["resultType"] == "complete"
     assert questions(jobs, id, "same-2")["same-2"]["params"]["message"] == "Two?"
     update(jobs, id, same=accept("late"))
+    update(jobs, id, **{"same-2": accept("b")})
+    assert ended(jobs, id)["result"]["content"][0]["text"] == "a b"
+
+
+def test_a_caller_that_leaves_after_its_task_began_does_not_cancel_it(jobs: Hub) -> None:
+    """The web server may say that a client has left while the last frame, which names the task, is on its way."""
+    dispatcher, flag = jobs.app.extensions["dispatcher"], CancelFlag()
+    sent, headers = modern_request("tools/call", {"name": "asks", "arguments": {}}, capabilities=KNOWS)
+    wire = TransportInfo("jobs", {name.lower(): value for name, value in headers.items()})
+    request = Request(1, sent["method"], sent["params"])
+    caller, server = dispatcher.admit(request, wire), dispatcher.server("jobs", wire.sender)
+    *_, answer = dispatcher.answer(request, caller, server, cancelled=flag)
+    id = answer.result["taskId"]
+    questions(jobs, id, "same")
+    flag.leave()
+    update(jobs, id, same=accept("a"))
+    questions(jobs, id, "same-2")
     update(jobs, id, **{"same-2": accept("b")})
     assert ended(jobs, id)["result"]["content"][0]["text"] == "a b"
 

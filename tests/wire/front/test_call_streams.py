@@ -9,15 +9,18 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from patchbay.activation import DISCONNECTED, CancelFlag
 from patchbay.events import Mailbox, Pause, Wait
 from patchbay.jsonrpc import Result
 from patchbay.settings import Settings
 from patchbay.stores.bus import LocalBus, LocalSubscription
-from patchbay.wire.front.answers import Flow, StartedAnswer
-from patchbay.wire.front.call_streams import CallStreams
+from patchbay.views.sse import COMMENT
+from patchbay.wire.front.answers import StartedAnswer
+from patchbay.wire.front.call_streams import CallStreams, Reader
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
@@ -135,7 +138,7 @@ def test_a_call_that_goes_on_without_its_reader_holds_no_thread_while_it_waits(s
         noted.append("went on")
         ended.set()
 
-    body = Body(steps(), iter(()), goes_on=True)
+    body = Body(steps(), iter(()), leave=None)
     connection = send(streams, body, body.close)
     connection.gone = True
     assert first.has_reader.wait(BOUND)
@@ -228,7 +231,7 @@ def test_a_client_that_leaves_before_its_answer_begins_ends_the_call_where_leavi
     bus, noted, ended = LocalBus(), list[str](), threading.Event()
     with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
         start = StartedAnswer()
-        body = Reply(later=later(mailbox, noted), ends_with_reader=leaves).send(start)
+        body = Reply(later=later(mailbox, noted), leave=CancelFlag().leave if leaves else None).send(start)
         assert isinstance(body, LateBody)
         closed = ClosingBody(body, ended.set)
         streams.send(Connection(), name, start, body, closed.close)  # type: ignore[arg-type]
@@ -244,10 +247,115 @@ def test_the_same_holds_for_an_answer_without_a_wsgi_environ(leaves: bool) -> No
     bus, noted = LocalBus(), list[str]()
     front = Front(lambda *_: (), Settings(), RequestThreads(4))
     with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
-        reader = Flow(name) if leaves else None
-        front._settle(None, Connection(), later(mailbox, noted), reader)  # type: ignore[arg-type]
+        connection = Connection()
+        reader = Reader(connection, name, CancelFlag().leave) if leaves else None  # type: ignore[arg-type]
+        front._settle(None, connection, later(mailbox, noted), reader)  # type: ignore[arg-type]
         assert not noted
         accepted.close()
         bus.publish("topic")
         until(lambda: "ended" in noted, "the end of the steps")
     assert noted == (["ended"] if leaves else ["answered", "ended"])
+
+
+def waiting_call(mailbox: Mailbox, noted: list[str]) -> Generator[bytes | Wait, None, None]:
+    """The frames of a call that waits for its upstream for an hour, and notes its end."""
+    try:
+        yield b"one"
+        yield Wait(mailbox, 3600.0)
+        noted.append("went on")
+        yield b"two"
+    finally:
+        noted.append("ended")
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_call_that_waits_without_a_thread_ends_at_once_when_its_client_leaves(
+    streams: CallStreams, leaves: bool
+) -> None:
+    """Issue 50, item 21: the end of the connection was seen at the next frame only, up to two seconds later."""
+    noted, flag = list[str](), CancelFlag()
+    with LocalBus().subscribe(["topic"]) as mailbox:
+        frames = waiting_call(mailbox, noted)
+        body = Body(frames, iter(()), flag.leave if leaves else None)
+        connection = send(streams, body, frames.close)
+        assert len(connection.left.callbacks) == leaves, "a call that goes on without its client is not watched"
+        for callback in connection.left.callbacks:
+            callback(connection.left)
+            until(lambda: "ended" in noted, "the end of the call")
+            assert noted == ["ended"] and flag.reason == DISCONNECTED and connection.sent == [b"one"]
+
+
+def test_a_call_with_a_thread_is_cancelled_when_its_client_leaves(streams: CallStreams) -> None:
+    noted, flag, connection = list[str](), CancelFlag(), Connection()
+
+    def frames() -> Generator[bytes, None, None]:
+        yield b"one"
+        yield COMMENT
+        if flag.wait(BOUND):
+            noted.append("cancelled")
+        yield COMMENT
+        noted.append("went on")
+
+    body = Body(frames(), iter(()), flag.leave)
+    ended = threading.Event()
+    running = threading.Thread(
+        target=streams.send,
+        args=(connection, "", StartedAnswer(), body, ended.set),
+    )
+    running.start()
+    connection.until([b"one", COMMENT])
+    connection.left.callbacks[0](connection.left)
+    assert ended.wait(BOUND)
+    running.join()
+    assert noted == ["cancelled"] and connection.sent == [b"one", COMMENT]
+
+
+@pytest.mark.parametrize("has_environ", [True, False])
+def test_a_client_that_leaves_before_the_head_ends_a_call_that_waits(streams: CallStreams, has_environ: bool) -> None:
+    """Nothing is sent then that could fail, so the web server has to say it."""
+    noted, flag, connection = list[str](), CancelFlag(), Connection()
+    with LocalBus().subscribe(["topic"]) as mailbox:
+        steps = later(mailbox, noted)
+        if has_environ:
+            start = StartedAnswer()
+            body = Reply(later=steps, leave=flag.leave).send(start)
+            assert isinstance(body, LateBody)
+            streams.send(connection, "", start, body, body.close)  # type: ignore[arg-type]
+        else:
+            front = Front(lambda *_: (), Settings(), RequestThreads(4))
+            front._send_reply(SimpleNamespace(client=""), connection, Reply(later=steps, leave=flag.leave))  # type: ignore[arg-type]
+        assert not noted
+        connection.left.callbacks[0](connection.left)
+        until(lambda: noted, "the end of the call")
+    assert noted == ["ended"] and flag.reason == DISCONNECTED
+
+
+def test_a_client_that_leaves_before_its_call_waits_ends_that_wait(streams: CallStreams) -> None:
+    noted, flag, connection = list[str](), CancelFlag(), Connection()
+    with LocalBus().subscribe(["topic"]) as mailbox:
+
+        def frames() -> Generator[bytes | Wait, None, None]:
+            yield COMMENT
+            connection.left.callbacks[0](connection.left)
+            yield from waiting_call(mailbox, noted)
+
+        steps = frames()
+        send_all = Body(steps, iter(()), flag.leave)
+        streams.send(connection, "", StartedAnswer(), send_all, steps.close)  # type: ignore[arg-type]
+        until(lambda: noted, "the end of the call")
+    assert noted == ["ended"]
+
+
+def test_what_the_web_server_says_after_the_answer_cancels_nothing(streams: CallStreams) -> None:
+    flag, ended = CancelFlag(), threading.Event()
+    connection = send(streams, Body(iter((COMMENT, b"one")), iter(()), flag.leave), ended.set)
+    assert ended.is_set()
+    connection.left.callbacks[0](connection.left)
+    assert not flag
+
+
+def test_a_call_that_became_a_task_is_not_cancelled_when_its_caller_leaves() -> None:
+    flag = CancelFlag()
+    flag.outlives_caller = True
+    flag.leave()
+    assert not flag

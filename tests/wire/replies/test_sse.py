@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from patchbay.activation import CancelFlag
 from patchbay.errors import ContentError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
@@ -51,7 +52,8 @@ def store() -> Iterator[MemoryStore]:
 def body(store: MemoryStore, call: Call, version: str, session: LegacySession | None, replay_size: int = 1000) -> Body:
     caller = Caller(REVISIONS[version], {}, None, TransportInfo("zoo"), session)
     settings = Settings(data=Path("unused"), store="memory", replay_size=replay_size)
-    return stream_body(Pause(), call.answers(), SAID, caller, Heartbeat(store), settings, lambda _: None)
+    leave = CancelFlag().leave if caller.revision.modern else None
+    return stream_body(Pause(), call.answers(), SAID, caller, Heartbeat(store), settings, lambda _: None, leave)
 
 
 def test_a_call_whose_reader_leaves_is_cancelled_in_2026_07_28(store: MemoryStore) -> None:
