@@ -37,9 +37,9 @@ from patchbay.catalogue.contents.tallies import Tally
 from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
+from patchbay.environments.environments import PackageEnvironments
 from patchbay.kind import Packages
 from patchbay.kinds.program_places import program_places
-from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.pins.records import default_changes

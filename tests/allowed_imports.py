@@ -7,26 +7,14 @@ from __future__ import annotations
 
 KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/app.py": ("python.workers.worker_pool",),
-    "patchbay/assembly.py": (
-        "python.environments.environments",
-        "python.workers.worker_pool",
-    ),
+    "patchbay/assembly.py": ("python.workers.worker_pool",),
     "patchbay/catalogue/build.py": ("room.kind",),
     "patchbay/catalogue/catalogue.py": ("room.kind",),
-    "patchbay/catalogue/contents/environments.py": (
-        "python.environments.environments",
-        "python.environments.installation",
-        "python.environments.requirements",
-    ),
     "patchbay/catalogue/hub_services.py": ("python.redirects",),
     "patchbay/catalogue/operating/pasted_servers.py": ("openapi.kind",),
     "patchbay/catalogue/watching/mount_files.py": (
         "mount.kind",
         "openapi.kind",
-    ),
-    "patchbay/cli/doctor/package_names.py": (
-        "python.environments.imports",
-        "python.environments.requirements",
     ),
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
     "patchbay/protocol/request_context.py": ("python.workers.worker_pool",),

@@ -10,9 +10,9 @@ from typing import Any
 
 from patchbay.activation import Handler
 from patchbay.descriptors import Discovery
+from patchbay.environments.environments import PackageEnvironments
 from patchbay.errors import ConfigError
 from patchbay.kind import Examination, find_kind
-from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import DEFAULT_MEMORY_MIB, Limits
 from patchbay.processes.sandbox import is_sandboxed

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.kinds.python.environments.environments import PackageEnvironments
-from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.environments.environments import PackageEnvironments
+from patchbay.environments.requirements import Requirements
 from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from tests.waiting import until

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.attacks.requests import call
-from tests.kinds.python.environments.wheels import block, make_wheel
+from tests.environments.wheels import block, make_wheel
 from tests.serving.running import Hub, running
 from tests.waiting import until
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.kinds.python.environments.wheels import block, make_wheel
+from tests.environments.wheels import block, make_wheel
 from tests.serving.running import Hub
 from tests.waiting import BOUND, until
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from patchbay.catalogue.planning import Planner
 from patchbay.catalogue.rows import ServerRow
 from patchbay.config import Configs
+from patchbay.environments.environments import FOLDER, remove_environments, unneeded_environments
+from patchbay.environments.installation import clean_cache, disk_bytes
+from patchbay.environments.requirements import requirements_of
 from patchbay.errors import ContentError
-from patchbay.kinds.python.environments.environments import FOLDER, remove_environments, unneeded_environments
-from patchbay.kinds.python.environments.installation import clean_cache, disk_bytes
-from patchbay.kinds.python.environments.requirements import requirements_of
 from patchbay.store import Collected, Store
 
 

@@ -17,9 +17,9 @@ from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cli.doctor.verdicts import Verdict, warning
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
+from patchbay.environments.imports import DISTRIBUTIONS
+from patchbay.environments.requirements import read_script_block
 from patchbay.errors import PatchbayError
-from patchbay.kinds.python.environments.imports import DISTRIBUTIONS
-from patchbay.kinds.python.environments.requirements import read_script_block
 from patchbay.serving.next_step import DISTRIBUTION
 
 OTHER_PROJECTS = {"patchbay": DISTRIBUTION} | {

@@ -6,14 +6,14 @@ from typing import Any
 
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Discovery, Problem
+from patchbay.environments.environment import PackageEnvironment
+from patchbay.environments.imports import missing_imports
+from patchbay.environments.requirements import Requirements, read_script_block, requirements_of
 from patchbay.errors import ConfigError, ToolFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.discovery.apps import app_files
 from patchbay.kinds.python.discovery.functions import discover_functions, return_line
-from patchbay.kinds.python.environments.environment import PackageEnvironment
-from patchbay.kinds.python.environments.imports import missing_imports
-from patchbay.kinds.python.environments.requirements import Requirements, read_script_block, requirements_of
 from patchbay.kinds.python.inline import python_handler
 from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.registry import INLINE, Handlers

@@ -19,6 +19,8 @@ import jsonschema_rs
 import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
+from patchbay.environments.imports import foreign_imports
+from patchbay.environments.requirements import read_script_block
 from patchbay.errors import ConfigError, TooLarge
 from patchbay.kinds.python.discovery.annotations import find_unresolved_names
 from patchbay.kinds.python.discovery.apps import read_apps
@@ -31,8 +33,6 @@ from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
 from patchbay.kinds.python.discovery.syntax import parse_source
-from patchbay.kinds.python.environments.imports import foreign_imports
-from patchbay.kinds.python.environments.requirements import read_script_block
 
 NOT_PARAMETERS = frozenset(("context",))
 """Parameters that the hub fills itself."""

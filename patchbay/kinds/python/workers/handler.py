@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses, slices
+from patchbay.environments.environment import PackageEnvironment
 from patchbay.errors import MissingCapability, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log
 from patchbay.kinds.python.context import CAPABILITY
-from patchbay.kinds.python.environments.environment import PackageEnvironment
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.frames import BadFrame
 from patchbay.kinds.python.workers.hub_service import TOOL_REQUESTS, parse_request, serve_request

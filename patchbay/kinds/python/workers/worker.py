@@ -25,10 +25,10 @@ from typing import Any, NoReturn
 import orjson
 
 from patchbay.activation import Call, ended_itself
+from patchbay.environments.activation import activate_environment
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.environments.activation import activate_environment
 from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.interrupts import Stopped
 from patchbay.kinds.python.workers import frames

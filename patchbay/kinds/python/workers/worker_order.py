@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from patchbay.config import resolved
-from patchbay.kinds.python.environments.environment import PackageEnvironment
+from patchbay.environments.environment import PackageEnvironment
 from patchbay.kinds.python.workers import frames
 from patchbay.processes.limits import Limits
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from patchbay.kinds.python.environments.environment import EnvironmentPlace, PackageEnvironment
-from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.environments.environment import EnvironmentPlace, PackageEnvironment
+from patchbay.environments.requirements import Requirements
 from patchbay.processes.confinement.programs import ProgramPlaces
 
 FOLDER = "@environments"

@@ -24,17 +24,17 @@ from patchbay.activation import activate
 from patchbay.catalogue.contents.environments import EnvironmentCollector
 from patchbay.cid import cid_of
 from patchbay.descriptors import Discovery
+from patchbay.environments.environment import PackageEnvironment
+from patchbay.environments.environments import FOLDER, PackageEnvironments
+from patchbay.environments.requirements import Requirements
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.environments.environment import PackageEnvironment
-from patchbay.kinds.python.environments.environments import FOLDER, PackageEnvironments
-from patchbay.kinds.python.environments.requirements import Requirements
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.processes.confinement.protections import ALL
 from tests.checkout import ROOT
+from tests.environments.wheels import block, make_wheel
 from tests.hubs import Hub, shared_hosts
 from tests.kinds.calls import call_of
-from tests.kinds.python.environments.wheels import block, make_wheel
 from tests.waiting import until
 
 LOOK = """
@@ -220,8 +220,8 @@ def test_a_call_waits_until_its_deadline_and_says_what_is_being_installed(silent
 HALF = """
 import sys
 from pathlib import Path
-from patchbay.kinds.python.environments.environments import PackageEnvironments
-from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.environments.environments import PackageEnvironments
+from patchbay.environments.requirements import Requirements
 made = PackageEnvironments(Path(sys.argv[1]), {"UV_DEFAULT_INDEX": sys.argv[2]}).find(Requirements(("pk-one",)))
 made.start()
 made._thread.join()
@@ -291,7 +291,7 @@ def test_an_environment_that_a_collection_removed_is_made_again_for_a_call(
     """The monotonic clock begins at zero when a machine starts."""
     passed = uptime - time.monotonic()
     monkeypatch.setattr(
-        "patchbay.kinds.python.environments.environment.time",
+        "patchbay.environments.environment.time",
         SimpleNamespace(time=time.time, sleep=time.sleep, monotonic=lambda: time.monotonic() + passed),
     )
     one = made(environment(tmp_path, environ, "pk-one"))

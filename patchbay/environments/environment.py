@@ -21,15 +21,15 @@ from typing import Any, Literal
 import orjson
 
 from patchbay.activation import PAUSE, Call, pauses
-from patchbay.errors import ToolFailed
-from patchbay.events import Event
-from patchbay.kinds.python.environments.installation import (
+from patchbay.environments.installation import (
     Installation,
     InstallationFailed,
     Installed,
     read_installed,
 )
-from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.environments.requirements import Requirements
+from patchbay.errors import ToolFailed
+from patchbay.events import Event
 from patchbay.processes.confinement.programs import ProgramPlaces
 
 log = logging.getLogger(__name__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from patchbay.environments.requirements import PYTHON, read_script_block, requirements_of
 from patchbay.errors import ConfigError
-from patchbay.kinds.python.environments.requirements import PYTHON, read_script_block, requirements_of
-from tests.kinds.python.environments.wheels import block
+from tests.environments.wheels import block
 
 
 def packages(source: str, **config: object) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from patchbay.descriptors import Problem
-from patchbay.kinds.python.environments.requirements import ScriptBlock
+from patchbay.environments.requirements import ScriptBlock
 
 IMPORT_ERRORS = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
 OPTIONAL_CONDITIONS = frozenset(("TYPE_CHECKING", "sys", "platform", "os"))

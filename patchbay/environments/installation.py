@@ -35,9 +35,9 @@ from typing import Any
 import orjson
 from uv import find_uv_bin
 
+from patchbay.environments.confinement import UvConfinement, confine_uv, has_credentials
+from patchbay.environments.requirements import Requirements
 from patchbay.errors import PatchbayError, ToolFailed
-from patchbay.kinds.python.environments.confinement import UvConfinement, confine_uv, has_credentials
-from patchbay.kinds.python.environments.requirements import Requirements
 from patchbay.processes.confined_command import confined_command
 from patchbay.processes.confinement.programs import ConfinementMissing, ProgramPlaces
 from patchbay.processes.program import Command, run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.kinds.python.environments.confinement import UvConfinement, confine_uv
+from patchbay.environments.confinement import UvConfinement, confine_uv
 from patchbay.processes.confinement.programs import DEFAULT, REQUIRED, ProgramPlaces
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 

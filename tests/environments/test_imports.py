@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 from textwrap import dedent
 
-from patchbay.kinds.python.environments.imports import foreign_imports, missing_imports
-from patchbay.kinds.python.environments.requirements import read_script_block
-from tests.kinds.python.environments.wheels import block
+from patchbay.environments.imports import foreign_imports, missing_imports
+from patchbay.environments.requirements import read_script_block
+from tests.environments.wheels import block
 
 
 def imports(source: str) -> dict[str, int]:
