@@ -18,13 +18,11 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
     "patchbay/protocol/request_context.py": ("python.workers.worker_pool",),
-    "patchbay/web/blueprints.py": ("python.discovery.syntax",),
     "patchbay/web/documents/libraries.py": ("documents.handler",),
     "patchbay/web/operator/pasting.py": (
         "openapi.configuration",
         "openapi.kind",
     ),
-    "patchbay/web/rendering/content_kinds.py": ("python.discovery.syntax",),
     "patchbay/web/rendering/time_limits.py": ("python.runner_threads",),
     "patchbay/web/site.py": ("python.workers.worker_pool",),
 }

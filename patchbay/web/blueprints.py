@@ -6,12 +6,12 @@ from flask import Flask
 
 from patchbay.access.accounts import Accounts
 from patchbay.access.sign_in_settings import has_sign_in
-from patchbay.kinds.python.discovery.syntax import SYNTAX_LOCK
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers
 from patchbay.protocol.request_context import HubServices
 from patchbay.serving.drain import Drain
 from patchbay.settings import whole_environment
+from patchbay.syntax import SYNTAX_LOCK
 from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.audit import audit_blueprint
 from patchbay.web.access.grants import grants_blueprint

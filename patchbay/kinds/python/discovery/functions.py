@@ -32,7 +32,7 @@ from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, 
 from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
-from patchbay.kinds.python.discovery.syntax import parse_source
+from patchbay.syntax import parse_source
 
 NOT_PARAMETERS = frozenset(("context",))
 """Parameters that the hub fills itself."""

@@ -30,7 +30,7 @@ from patchbay.kinds.python.discovery.literals import ABSENT, json_value
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, collect_definitions, with_default
 from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed_array, object_schema, union
 from patchbay.kinds.python.discovery.scope import Scope
-from patchbay.kinds.python.discovery.syntax import parse_expression
+from patchbay.syntax import parse_expression
 
 MAX_ANNOTATION_DEPTH = 64
 """Maximum nesting of annotations, through classes and aliases; a deeper one allows any value."""
