@@ -23,7 +23,6 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
         "openapi.configuration",
         "openapi.kind",
     ),
-    "patchbay/web/rendering/time_limits.py": ("python.runner_threads",),
     "patchbay/web/site.py": ("python.workers.worker_pool",),
 }
 """The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""

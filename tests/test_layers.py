@@ -22,7 +22,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ("assets", "exit_codes", "raised", "sqlite", "syntax", "text_cache", "topics", "yaml_core"),
     ("errors", "events"),
     ("activation", "arguments", "cid", "fulltext", "hosts", "jsonrpc", "processes", "setting_values", "store"),
-    ("coordination", "descriptors", "documents", "outputs", "settings", "views"),
+    ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "views"),
     ("client", "environments", "kind", "occurrences", "stores"),
     ("config", "pins"),
     ("upstreams",),
@@ -327,7 +327,7 @@ BAD: list[tuple[Rule, Module, int]] = [
     (fillers_apart, Module("patchbay/kinds/shell/handler.py", "from patchbay.kinds import python"), 1),
     (
         fillers_apart,
-        Module("patchbay/kinds/python/runner_threads.py", "from patchbay.kinds.shell.handler import run"),
+        Module("patchbay/threads/runner_threads.py", "from patchbay.kinds.shell.handler import run"),
         1,
     ),
     (client_alone, Module("patchbay/client/http.py", "from patchbay.views.sse import frame"), 1),

@@ -28,7 +28,7 @@ SLEEPERS = {
     "tests/upstreams/odd_server.py": "a server with a slow tool, and one that starts slowly",
     "tests/protocol/events/pushing_server.py": "a program of its own that looks at its file until a line is added",
     "tests/upstreams/connections/upstream_definition.py": "a definition with a slow tool",
-    "tests/kinds/python/test_interrupts.py": "a tool that never ends, in the process of the test",
+    "tests/threads/test_interrupts.py": "a tool that never ends, in the process of the test",
     "tests/wire/front/test_incoming_frames.py": "gives its turn to the event loop of the test",
     "tests/waiting.py": "polls a condition until its bound is over",
     "tests/wire/servers/wire.py": "a definition with a slow tool",

@@ -16,8 +16,8 @@ from types import ModuleType
 
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.kinds.python.arguments import Function
-from patchbay.kinds.python.runner_threads import Pool
 from patchbay.raised.exceptions import Raised, find_raised
+from patchbay.threads.runner_threads import Pool
 
 MAX_LOADED_DEFINITIONS = 256
 """Maximum number of loaded definitions; the least recently used one is dropped."""

@@ -24,9 +24,9 @@ from patchbay.events import Event
 from patchbay.kinds.python.blocking import may_block
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.functions import attaching, call_function, emit_value, events_of_value, run_function
-from patchbay.kinds.python.interrupts import Stopped, raise_in
-from patchbay.kinds.python.runner_threads import RunnerCall
 from patchbay.raised.exceptions import attach_raised
+from patchbay.threads.interrupts import Stopped, raise_in
+from patchbay.threads.runner_threads import RunnerCall
 
 MIN_QUICK_CALLS = 32
 """Number of quick calls in a row after which a function is called directly."""

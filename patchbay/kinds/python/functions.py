@@ -14,10 +14,10 @@ from patchbay.activation import Call
 from patchbay.events import Event, Question
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.interrupts import Stopped
 from patchbay.kinds.python.redirects import follow_redirect
 from patchbay.outputs import Redirected, events_of
 from patchbay.raised.exceptions import attach_raised
+from patchbay.threads.interrupts import Stopped
 
 
 class FunctionCall(Protocol):

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Data
-from patchbay.kinds.python.runner_threads import Pool
+from patchbay.threads.runner_threads import Pool
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.kinds.python import direct_calls
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.direct_calls import MAX_DIRECT_CALLS, MIN_QUICK_CALLS, DirectCalls, FunctionHistory
-from patchbay.kinds.python.interrupts import Stopped, raise_in
+from patchbay.threads.interrupts import Stopped, raise_in
 from tests.kinds.calls import call_of
 from tests.waiting import until
 

@@ -30,7 +30,6 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.functions import run_function
-from patchbay.kinds.python.interrupts import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
 from patchbay.kinds.python.workers.leftovers import WorkingFolder, has_children, open_descriptors
@@ -49,6 +48,7 @@ from patchbay.processes.limits import (
 )
 from patchbay.processes.process_trees import adopt_orphans
 from patchbay.settings import adopt
+from patchbay.threads.interrupts import Stopped
 
 SLOW_LOAD_SECONDS = 0.1
 """Seconds of loading after which a definition counts as slow, and gets a worker that has loaded it in advance."""

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from patchbay.events import Event, Failed
-from patchbay.kinds.python import interrupts
-from patchbay.kinds.python.interrupts import Stopped
-from patchbay.kinds.python.runner_threads import Pool, RunnerCall
+from patchbay.threads import interrupts
+from patchbay.threads.interrupts import Stopped
+from patchbay.threads.runner_threads import Pool, RunnerCall
 from tests.kinds.calls import call_of, events
 from tests.waiting import BOUND, until
 

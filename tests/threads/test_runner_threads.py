@@ -10,9 +10,9 @@ import pytest
 from patchbay.activation import Call, Events, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
-from patchbay.kinds.python import runner_threads
-from patchbay.kinds.python.interrupts import Stopped
-from patchbay.kinds.python.runner_threads import Pool, RunnerCall
+from patchbay.threads import runner_threads
+from patchbay.threads.interrupts import Stopped
+from patchbay.threads.runner_threads import Pool, RunnerCall
 from tests.kinds.calls import call_of, events, next_event
 from tests.waiting import BOUND, until
 

@@ -19,7 +19,7 @@ from typing import Any
 from patchbay.activation import PAUSE, Call, Events, ended_itself, pauses, slices
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Question
-from patchbay.kinds.python.interrupts import Stopped, raise_in, when_lost
+from patchbay.threads.interrupts import Stopped, raise_in, when_lost
 
 MAX_THREADS = 512
 """Maximum threads of one pool."""

@@ -1,0 +1,1 @@
+"""Threads that run calls of Python code, which can be interrupted and left behind."""
