@@ -10,7 +10,6 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/assembly.py": ("python.workers.worker_pool",),
     "patchbay/catalogue/build.py": ("room.kind",),
     "patchbay/catalogue/catalogue.py": ("room.kind",),
-    "patchbay/catalogue/hub_services.py": ("python.redirects",),
     "patchbay/catalogue/operating/pasted_servers.py": ("openapi.kind",),
     "patchbay/catalogue/watching/mount_files.py": (
         "mount.kind",

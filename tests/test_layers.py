@@ -23,7 +23,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ("errors", "events"),
     ("activation", "arguments", "cid", "fulltext", "hosts", "jsonrpc", "processes", "setting_values", "store"),
     ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "views"),
-    ("client", "environments", "kind", "occurrences", "stores"),
+    ("client", "environments", "kind", "occurrences", "redirects", "stores"),
     ("config", "pins"),
     ("upstreams",),
     ("boot", "kinds"),

@@ -34,8 +34,8 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, PatchbayError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.kind import kind_named
-from patchbay.kinds.python.redirects import REDIRECT_PREFIX
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
+from patchbay.redirects import REDIRECT_PREFIX
 from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 from patchbay.upstreams.lists.snapshots import mounts_in

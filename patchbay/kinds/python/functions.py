@@ -14,9 +14,9 @@ from patchbay.activation import Call
 from patchbay.events import Event, Question
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.redirects import follow_redirect
 from patchbay.outputs import Redirected, events_of
 from patchbay.raised.exceptions import attach_raised
+from patchbay.redirects import follow_redirect
 from patchbay.threads.interrupts import Stopped
 
 
