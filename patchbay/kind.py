@@ -137,7 +137,7 @@ class Audience(Protocol):
 class ConfiguredServer:
     """A server that a configuration describes: its name, its fields, its origin, and the services that it may use.
 
-    `connections` reach mounted servers, `rooms` are the hub's rooms (`patchbay.kinds.room.kind.RoomCaller`).
+    `connections` reach mounted servers, `rooms` are the hub's rooms (`patchbay.upstreams.room_caller.RoomCaller`).
     """
 
     name: str

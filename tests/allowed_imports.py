@@ -8,20 +8,9 @@ from __future__ import annotations
 KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/app.py": ("python.workers.worker_pool",),
     "patchbay/assembly.py": ("python.workers.worker_pool",),
-    "patchbay/catalogue/build.py": ("room.kind",),
-    "patchbay/catalogue/catalogue.py": ("room.kind",),
-    "patchbay/catalogue/operating/pasted_servers.py": ("openapi.kind",),
-    "patchbay/catalogue/watching/mount_files.py": (
-        "mount.kind",
-        "openapi.kind",
-    ),
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
     "patchbay/protocol/request_context.py": ("python.workers.worker_pool",),
-    "patchbay/web/documents/libraries.py": ("documents.handler",),
-    "patchbay/web/operator/pasting.py": (
-        "openapi.configuration",
-        "openapi.kind",
-    ),
+    "patchbay/web/operator/pasting.py": ("openapi.configuration",),
     "patchbay/web/site.py": ("python.workers.worker_pool",),
 }
 """The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""

@@ -327,7 +327,7 @@ BAD: list[tuple[Rule, Module, int]] = [
     (fillers_apart, Module("patchbay/kinds/shell/handler.py", "from patchbay.kinds import python"), 1),
     (
         fillers_apart,
-        Module("patchbay/threads/runner_threads.py", "from patchbay.kinds.shell.handler import run"),
+        Module("patchbay/kinds/python/functions.py", "from patchbay.kinds.shell.handler import run"),
         1,
     ),
     (client_alone, Module("patchbay/client/http.py", "from patchbay.views.sse import frame"), 1),

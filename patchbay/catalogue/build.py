@@ -26,9 +26,9 @@ from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError, MissingBlob
 from patchbay.kind import Configuration, ConfiguredServer, Examination, Kind, configured_kind
 from patchbay.kinds.registry import examine_definition, handler_for
-from patchbay.kinds.room.kind import RoomCaller
 from patchbay.store import Blobs
 from patchbay.upstreams.connections.standing_connections import StandingConnections
+from patchbay.upstreams.room_caller import RoomCaller
 
 ENTRY_MAKERS = (
     ("tools", entries.make_tool),

@@ -40,11 +40,11 @@ from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer
 from patchbay.kinds.registry import examine_definition, handler_for
-from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import BUILT, NAMES_CHANGED, RERUN, RESTART
 from patchbay.upstreams.connections.standing_connections import StandingConnections
+from patchbay.upstreams.room_caller import RoomCaller
 
 log = logging.getLogger(__name__)
 

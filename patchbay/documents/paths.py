@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from patchbay.documents.errors import BadPath
 
@@ -158,3 +158,8 @@ def _find_problem(part: str) -> str | None:
 
 def _quote(path: str) -> str:
     return repr(path if len(path) <= MAX_SHOWN_CHARACTERS else path[: MAX_SHOWN_CHARACTERS - 1] + "…")
+
+
+def uri_of(server: str, path: str) -> str:
+    """Return the URI of a document of a server for documents."""
+    return f"docs://{quote(server, safe='')}/{quote(path, safe='/')}"

@@ -7,6 +7,7 @@
     remembered_roots.py      the roots that callers gave
     promised_bytes.py        checks of results: bytes under a CID
     requested_hosts.py       the hosts that the program of a server asked for
+    room_caller.py           what rooms do for the servers of their members
     lists/                   the last lists of a server
     pushing/                 events that a server pushes
     connections/             the connections, and the calls over them

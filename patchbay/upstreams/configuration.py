@@ -31,6 +31,9 @@ from patchbay.processes.confinement.programs import OFF, OWN, ProgramPermissions
 from patchbay.processes.egress.egress_list import EgressEntryError, parse_egress_list
 from patchbay.upstreams.caller_credentials import CALLER, HUB, Upstream
 
+UPSTREAM, OPENAPI = "upstream", "openapi"
+"""The kinds of mounts, as the field `kind` names them: an MCP server, an HTTP API."""
+
 START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
 

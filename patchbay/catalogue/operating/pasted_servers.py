@@ -31,11 +31,10 @@ from patchbay.client.applications.toml_text import TomlText
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import SCHEMES, is_document
 from patchbay.errors import ConfigError
-from patchbay.kind import configured_kind
-from patchbay.kinds.openapi.kind import KIND as OPENAPI
+from patchbay.kind import configured_kind, find_kind
 from patchbay.processes.confinement.programs import ProgramConfinement, ProgramPlaces
 from patchbay.settings import whole_environment
-from patchbay.upstreams.configuration import mount_of
+from patchbay.upstreams.configuration import OPENAPI, mount_of
 from patchbay.upstreams.connections.description import mount_confinement
 
 _FLAGS = frozenset(("-y", "--yes", "-q", "--quiet", "-m", "-i", "--rm", "-S", "-u"))
@@ -100,7 +99,7 @@ def find_pasted_address(text: str) -> str:
     if found[0].problem:
         raise ConfigError(WHERE, "", found[0].problem)
     fields = found[0].fields
-    if fields["kind"] == OPENAPI.name:
+    if fields["kind"] == OPENAPI:
         return str(fields["document"])
     pairs = [(f"env.{key}", value) for key, value in fields.get("environment", {}).items()]
     pairs += [(f"header.{key}", value) for key, value in fields.get("headers", {}).items()]
@@ -115,7 +114,7 @@ def find_pasted_address(text: str) -> str:
 
 def describe_run(fields: Mapping[str, Any]) -> str:
     """Return what a definition would run or reach, as one line without secrets. Raises ConfigError."""
-    if fields["kind"] == OPENAPI.name:
+    if fields["kind"] == OPENAPI:
         return str(fields.get("base") or fields["document"])
     reach = mount_of("", fields, WHERE).direct_reach
     return reach.label if reach is not None else str(fields["address"])
@@ -126,8 +125,9 @@ def describe_rights(fields: Mapping[str, Any], name: str, programs: ProgramPlace
 
     `programs` are the places of the hub. Raises ConfigError.
     """
-    if fields["kind"] == OPENAPI.name:
-        return OPENAPI.confine(fields, "process", 0, None).sentence
+    kind = find_kind(fields["kind"])
+    if kind is not None and kind.name == OPENAPI:
+        return kind.confine(fields, "process", 0, None).sentence
     mount = mount_of(name, fields, WHERE)
     confinement = ProgramConfinement(name, programs, mount.permissions, whole_environment(), mount.program)
     return mount_confinement(mount.direct_reach, confinement).sentence

@@ -18,9 +18,7 @@ from patchbay.config import parse_config
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file, without_mark
 from patchbay.kind import code_endings, configured_kind
-from patchbay.kinds.mount.kind import KIND as UPSTREAM
-from patchbay.kinds.openapi.kind import KIND as OPENAPI
-from patchbay.upstreams.configuration import mount_of
+from patchbay.upstreams.configuration import OPENAPI, UPSTREAM, mount_of
 
 
 def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: bool, how: str = "--replace") -> Path:
@@ -60,7 +58,7 @@ def check_mount(name: str, fields: Mapping[str, Any], where: str) -> bytes:
     """Return the text of the file of a mount. Raises ConfigError for fields that a mount cannot have."""
     text = json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
     checked = parse_config(text, where)
-    if checked["kind"] == UPSTREAM.name:
+    if checked["kind"] == UPSTREAM:
         mount_of(name, checked, where)
     return text
 
@@ -72,7 +70,7 @@ def is_mount(file: Path) -> bool:
     except (OSError, ParseError):
         return False
     kind = configured_kind(found)
-    return kind is not None and kind[0] in (UPSTREAM, OPENAPI)
+    return kind is not None and kind[0].name in (UPSTREAM, OPENAPI)
 
 
 def read_client_entry(file: Path, name: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -12,7 +12,6 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import orjson
 
@@ -21,6 +20,7 @@ from patchbay.documents import paths
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import BadPath, NoDocument
 from patchbay.documents.index import DocumentChange, DocumentRow
+from patchbay.documents.paths import uri_of
 from patchbay.documents.search_results import answered, told
 from patchbay.errors import PatchbayError, ResourceNotFound, ToolFailed
 from patchbay.events import Content, Data, Pause, Progress
@@ -71,11 +71,6 @@ def library_of(hub: Hub, server: str, root: str) -> Library:
 def folder_of(root: str) -> Path:
     """Return the folder that a configuration names."""
     return Path(root).expanduser()
-
-
-def uri_of(server: str, path: str) -> str:
-    """Return the URI of a document."""
-    return f"docs://{quote(server, safe='')}/{quote(path, safe='/')}"
 
 
 def _announce_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:

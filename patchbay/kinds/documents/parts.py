@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.documents.collection import Library
+from patchbay.documents.paths import uri_of
 from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.kind import ConfiguredServer, ServerParts
@@ -17,7 +18,6 @@ from patchbay.kinds.documents.handler import (
     documents_handler,
     folder_of,
     library_of,
-    uri_of,
 )
 from patchbay.occurrences.event_types import DOCUMENT_SCHEMA, event_type
 

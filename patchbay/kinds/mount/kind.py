@@ -14,7 +14,7 @@ from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.pins.documents import INTRODUCTION
-from patchbay.upstreams.configuration import PERMISSION_FIELDS, mount_of
+from patchbay.upstreams.configuration import PERMISSION_FIELDS, UPSTREAM, mount_of
 from patchbay.upstreams.connections.description import mount_confinement
 from patchbay.upstreams.connections.handler import upstream_handler
 from patchbay.upstreams.connections.standing_connection import StandingConnection
@@ -101,7 +101,7 @@ def _confine(config: Fields, isolation: str, memory: int, upstream: Any) -> Conf
 
 
 KIND = Kind(
-    "upstream",
+    UPSTREAM,
     "Definition as JSON",
     language="json",
     is_configuration=True,

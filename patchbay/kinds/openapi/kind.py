@@ -13,6 +13,7 @@ from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.kinds.openapi.configuration import check_fields, parse_fields
 from patchbay.pins.documents import INTRODUCTION
+from patchbay.upstreams.configuration import OPENAPI
 
 OWN_FIELDS = (
     *("document", "base", "headers", "query", "credentials", "include", "exclude", "max_tools", "pages", "refresh"),
@@ -66,7 +67,7 @@ def _confine(config: Fields, isolation: str, memory: int, standing: Any) -> Conf
 
 
 KIND = Kind(
-    "openapi",
+    OPENAPI,
     "Definition as JSON",
     language="json",
     is_configuration=True,

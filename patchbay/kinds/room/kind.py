@@ -9,16 +9,14 @@ The hub gives a `RoomCaller` to its kinds; a hub without rooms has none and serv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
-from patchbay.kind import Audience, Configuration, ConfiguredServer, Fields, Kind, ServerParts
+from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
 from patchbay.occurrences.event_types import MESSAGE_SCHEMA, event_type
-from patchbay.pins.documents import ItemKey, Wire
-from patchbay.pins.enforcement import PinState
-from patchbay.pins.offers import TOOL, Offer
+from patchbay.pins.offers import TOOL
+from patchbay.upstreams.room_caller import RoomCaller
 
 MESSAGE = "message"
 """The event type of a room."""
@@ -31,38 +29,6 @@ FIELDS = frozenset(
         *("listing", "activity", "mask_errors"),
     ]
 )
-
-
-class RoomCaller(Protocol):
-    """The rooms of a hub, as their servers see them."""
-
-    def offer(self, server: str) -> Offer | None:
-        """Return what the room behind a server offers, or None."""
-        ...
-
-    def audience(self, offer: Offer) -> Audience:
-        """Return who sees what of an offer."""
-        ...
-
-    def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:
-        """Return which of these entries the pins of a room's server hold or report."""
-        ...
-
-    def call(
-        self,
-        room: str,
-        server_id: str,
-        name: str,
-        arguments: Mapping[str, object],
-        principal: str,
-        ttl: float,
-        method: str,
-    ) -> Events:
-        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds.
-
-        With another `method`, read the resource whose URI is `name`, or get the prompt of this name.
-        """
-        ...
 
 
 def room_handler(rooms: RoomCaller, room: str) -> Handler:

@@ -62,7 +62,7 @@ class RoomAudience:
 
 
 class RoomServers:
-    """Implements `patchbay.kinds.room.kind.RoomCaller` with the rooms of this process."""
+    """Implements `patchbay.upstreams.room_caller.RoomCaller` with the rooms of this process."""
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms

@@ -16,8 +16,8 @@ from patchbay.documents import jane
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import BadPath, NoDocument, Unreadable
 from patchbay.documents.index import Document, DocumentRow
+from patchbay.documents.paths import uri_of
 from patchbay.errors import InvalidParams, PatchbayError
-from patchbay.kinds.documents.handler import uri_of
 from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.site import Site
 

@@ -30,11 +30,10 @@ from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.kind import configured_kind
 from patchbay.kinds.openapi.configuration import parse_fields
-from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.kinds.program_places import program_places
 from patchbay.kinds.program_proposals import Proposal
 from patchbay.settings import Settings, whole_environment
-from patchbay.upstreams.configuration import mount_of
+from patchbay.upstreams.configuration import OPENAPI, UPSTREAM, mount_of
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
 from patchbay.web.operator.line_boxes import add_ticked_lines, list_lines
 from patchbay.web.operator.login import redirect_to
@@ -125,7 +124,7 @@ def _read_definition(fields: Mapping[str, str]) -> dict[str, Any]:
     except orjson.JSONDecodeError as problem:
         raise InvalidParams(f"definition must be the JSON that the page showed: {problem}") from problem
     kind = configured_kind(definition) if isinstance(definition, dict) and "kind" in definition else None
-    if kind is None or kind[0].name not in ("upstream", "openapi"):
+    if kind is None or kind[0].name not in (UPSTREAM, OPENAPI):
         raise InvalidParams("definition must be that of a mount, as the page showed it")
     return dict(definition)
 
@@ -135,7 +134,7 @@ def _check_public(definition: Mapping[str, Any]) -> None:
 
     A variable for a host has no address, and is refused too. Raises Unreachable, ConfigError.
     """
-    if definition["kind"] == OPENAPI.name:
+    if definition["kind"] == OPENAPI:
         urls = _list_api_urls(definition)
     else:
         reach = mount_of("", definition, "the definition").direct_reach
