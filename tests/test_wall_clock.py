@@ -29,6 +29,7 @@ READERS = {
     "patchbay/cli/": "what a person enters or reads",
     "patchbay/client/": "the client has no store",
     "patchbay/documents/": "files and their times",
+    "patchbay/environments/": "files and their times",
     "patchbay/kinds/": "files, programs and connections of this machine",
     "patchbay/processes/egress/egress_records.py": "the time that a page shows; a record counts for about a month",
     "patchbay/activity/denied_folders.py": "a record counts for about a week",
