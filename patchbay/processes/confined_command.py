@@ -15,7 +15,7 @@ from pathlib import Path
 
 from patchbay.processes.confinement.program_folders import remove_temporary_folder
 from patchbay.processes.confinement.program_plans import make_memory_file, plan_start
-from patchbay.processes.confinement.programs import CONFINED_START, ProgramConfinement
+from patchbay.processes.confinement.programs import CONFINED_START, ConfinementMissing, ProgramConfinement
 from patchbay.processes.program import Command
 
 
@@ -32,8 +32,11 @@ def confined_command(
 
     `words` begin with the path of a program. `environment` is what the program inherits, `given` are variables that the
     confinement does not change. Where nothing confines, the command has all rights of this process. Raises
-    ConfinementMissing.
+    ConfinementMissing, also for a list of hosts: only a mounted program has a proxy that leads to them.
     """
+    confinement.check()
+    if confinement.egress is not None:
+        raise ConfinementMissing("a command cannot have a list of hosts: it has no proxy that reaches only these")
     if not confinement.is_on:
         yield Command(words, {**environment, **given}, folder, pass_fds=pass_fds)
         return
