@@ -302,11 +302,11 @@ def reached(pieces: dict[str, list[Piece]]) -> set[str]:
 def with_reaper(text: str) -> str:
     """The program that stands between the client and a server, which is a file of its own there, as text here."""
     path = "REAPER = str(Path(__file__).resolve().parents[3] / 'processes' / 'process_trees.py')"
-    call = "[REAPER] if plan is None"
+    call = "'-S', REAPER) if plan is None"
     counts = (text.count(path), text.count(call))
     assert counts == (1, 1), "expected programs/stdio.py to start the reaper by its path, once"
     program = (ROOT / REAPER).read_text("utf-8")
-    return text.replace(path, f"REAPER = {program!r}").replace(call, "['-c', REAPER] if plan is None")
+    return text.replace(path, f"REAPER = {program!r}").replace(call, "'-S', '-c', REAPER) if plan is None")
 
 
 def imports(parts: list[Part], names: set[str]) -> list[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from patchbay.processes.confinement.program_folders import remove_temporary_folder
-from patchbay.processes.confinement.program_plans import make_memory_file, plan_start
-from patchbay.processes.confinement.programs import CONFINED_START, ConfinementMissing, ProgramConfinement
+from patchbay.processes.confinement.program_plans import plan_start
+from patchbay.processes.confinement.programs import ConfinementMissing, ProgramConfinement
+from patchbay.processes.confinement.start_code import confining_words, make_start_file
 from patchbay.processes.program import Command
 
 
@@ -41,10 +41,10 @@ def confined_command(
         yield Command(words, {**environment, **given}, folder, pass_fds=pass_fds)
         return
     start = plan_start(confinement, words, environment, given, str(folder))
-    plan = make_memory_file(start.plan)
+    plan = make_start_file(start.plan)
     ours, theirs = socket.socketpair()
     try:
-        around = (sys.executable, "-I", "-S", CONFINED_START, str(plan), str(theirs.fileno()), start.folder)
+        around = (*confining_words([plan]), str(theirs.fileno()), start.folder)
         descriptors = (*pass_fds, plan, theirs.fileno())
         yield Command(words, dict(start.environment), folder, around=around, pass_fds=descriptors)
     finally:

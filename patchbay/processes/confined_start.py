@@ -1,40 +1,28 @@
 """Start a program in its confinement: what the hub runs in place of `process_trees.py` for a confined program.
 
-    python -I -S confined_start.py PLAN CONTROL FOLDER PROGRAM ARGUMENT...
+    PLAN CONTROL FOLDER PROGRAM ARGUMENT...
 
-PLAN is a descriptor with the plan that `confinement/program_plans.py` makes; for a program with a list of hosts a comma
-and the descriptor of a socket follow, which takes its listening sockets. The other arguments are those of
-`process_trees.py`, which does the rest. With namespaces there are two processes around the program: the outer one waits
-outside, the inner one is the first process of the namespace, and so the parent of every orphan inside. The inner one
-makes the view of the file system; the process of the program then drops its capabilities, sets its limits and restricts
-itself before the program runs. When one step fails, the program does not run.
+`confinement/start_code.py` passes this module and the plan that `confinement/program_plans.py` makes to a new Python,
+by the descriptor PLAN; for a program with a list of hosts a comma and the descriptor of a socket follow, which takes
+its listening sockets. The other arguments are those of `process_trees.py`, which does the rest. With namespaces there
+are two processes around the program: the outer one waits outside, the inner one is the first process of the namespace,
+and so the parent of every orphan inside. The inner one makes the view of the file system; the process of the program
+then drops its capabilities, sets its limits and restricts itself before the program runs. When one step fails, the
+program does not run.
 
-    python -I -S confined_start.py
-
-Without arguments it tries what this machine has, and writes the names of the available ways on a line.
+Without a plan it tries what this machine has, and writes the names of the available ways on a line.
 
 It must start in milliseconds, so it loads only modules that import nothing but a few parts of the standard library, and
-makes the two packages around them without running them.
+the packages around them do not run.
 
 Sources: namespaces(7), user_namespaces(7), mount_namespaces(7), mount(2), landlock(7), setrlimit(2).
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import types
-
-if __name__ == "__main__":
-    _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
-    for _name in ("patchbay", "patchbay.processes", "patchbay.processes.confinement"):
-        _package = types.ModuleType(_name)
-        _package.__path__ = [os.path.join(_ROOT, *_name.split("."))]  # noqa: PTH118
-        sys.modules[_name] = _package
-
 import _thread
 import fcntl
-import marshal
+import os
 import resource
 import signal
 import socket
@@ -61,13 +49,11 @@ EXIT_UNCONFINED = 126
 """The exit code of a program that was not started because it could not be confined."""
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run as a program."""
-    if not arguments:
+def main(arguments: Sequence[str], plan: dict[str, Any] | None) -> None:
+    """Run as a program; None as the plan tries what this machine has."""
+    if plan is None:
         return _probe()
-    descriptor, *taker = map(int, arguments[0].split(","))
-    with os.fdopen(descriptor, "rb") as file:
-        plan = marshal.loads(file.read())
+    _, *taker = map(int, arguments[0].split(","))
     try:
         if plan["namespaces"]:
             enter(plan["namespaces"], plan["network"], (int(arguments[1]), *taker))
@@ -330,7 +316,3 @@ def _probe() -> None:
         if os.waitpid(child, 0)[1] == 0:
             found.append(way)
     os.write(1, " ".join(found).encode() + b"\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -9,13 +9,13 @@ Sources: landlock(7), mount_namespaces(7), setrlimit(2).
 
 from __future__ import annotations
 
-import marshal
 import os
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchbay.processes.confinement.landlock import all_rights, list_rules
 from patchbay.processes.confinement.package_stores import find_overlays, find_store_variables
@@ -57,7 +57,7 @@ class ProgramStart:
 
     environment: Mapping[str, str]
     folder: str
-    plan: bytes
+    plan: Mapping[str, Any]
     temporary: Path
     egress: EgressPlan | None
 
@@ -96,7 +96,7 @@ def plan_start(
     changed = _environment(confinement, environment, str(TMP) if walled else str(temporary))
     if egress is not None:
         changed |= egress.environment
-    return ProgramStart(changed | dict(given), folder, marshal.dumps(plan), temporary, egress)
+    return ProgramStart(changed | dict(given), folder, plan, temporary, egress)
 
 
 def _start_folder(confinement: ProgramConfinement, places: AllowedPaths) -> str:
@@ -108,14 +108,6 @@ def _start_folder(confinement: ProgramConfinement, places: AllowedPaths) -> str:
     place = Path(folder).resolve()
     shown = (*places.own, *places.writes, *places.shown)
     return "" if is_within(place, places.hidden) and not is_within(place, shown) else folder
-
-
-def make_memory_file(content: bytes) -> int:
-    """Return the descriptor of a file in memory with this content, to be read from its beginning. Linux only."""
-    descriptor = os.memfd_create("patchbay-plan", 0)
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _make_folders(confinement: ProgramConfinement) -> tuple[Path, Path]:

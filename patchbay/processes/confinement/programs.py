@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,13 +24,11 @@ from patchbay.processes.confinement.landlock import NETWORK_ABI, SCOPE_ABI, vers
 from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
+from patchbay.processes.confinement.start_code import confining_words, make_start_file
 from patchbay.processes.confinement.user_settings import IsSecret, find_user_settings
 from patchbay.processes.egress.egress_list import EgressList, describe_egress, parse_egress_list
 from patchbay.processes.egress.egress_records import EgressRecords
 from patchbay.processes.limits import MAX_FILE_BYTES
-
-CONFINED_START = str(Path(__file__).resolve().parents[1] / "confined_start.py")
-"""The program that confines a program and starts it."""
 
 DEFAULT, REQUIRED, OFF = "default", "required", "off"
 """Whether a program is confined: as far as this machine can, fully or not started, or not."""
@@ -112,13 +109,22 @@ def find_namespace_way() -> str:
     """Return how namespaces can be made here: `user`, `root`, or empty for not at all. Tried in another process."""
     if not LINUX:
         return ""
-    command = [sys.executable, "-I", "-S", CONFINED_START]
+    plan = None
     try:
+        plan = make_start_file(None)
         found = subprocess.run(
-            command, capture_output=True, timeout=PROBE_SECONDS, check=False, stdin=subprocess.DEVNULL
+            confining_words([plan]),
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[plan],
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
+    finally:
+        if plan is not None:
+            os.close(plan)
     return found.stdout.decode().split(" ")[0].strip()
 
 

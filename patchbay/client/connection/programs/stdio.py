@@ -26,6 +26,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -42,8 +43,9 @@ from patchbay.client.egress.serving import Egress, serve_egress
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 from patchbay.processes.confinement.program_folders import remove_temporary_folder
-from patchbay.processes.confinement.program_plans import make_memory_file, plan_start
-from patchbay.processes.confinement.programs import CONFINED_START, ConfinementMissing, ProgramConfinement
+from patchbay.processes.confinement.program_plans import plan_start
+from patchbay.processes.confinement.programs import ConfinementMissing, ProgramConfinement
+from patchbay.processes.confinement.start_code import confining_words, make_start_file
 
 log = logging.getLogger(__name__)
 
@@ -264,7 +266,7 @@ class _Start:
     words: Sequence[str]
     environment: Mapping[str, str]
     folder: str
-    plan: bytes | None = None
+    plan: Mapping[str, Any] | None = None
     temporary: Path | None = None
     egress: Egress | None = None
     record: int | None = None
@@ -290,13 +292,13 @@ def _prepare_start(target: Stdio, inherited: Mapping[str, str], confinement: Pro
 async def _start_process(
     start: _Start, target: Stdio, control: socket.socket, limit: int, listeners: socket.socket | None
 ) -> tuple[asyncio.subprocess.Process, InputPipe, OutputPipe]:
-    plan = make_memory_file(start.plan) if start.plan is not None else None
+    plan = make_start_file(start.plan) if start.plan is not None else None
     passed = [one for one in (plan, listeners.fileno() if listeners is not None else None) if one is not None]
-    script = [REAPER] if plan is None else [CONFINED_START, ",".join(map(str, passed))]
+    around = (sys.executable, "-I", "-S", REAPER) if plan is None else confining_words(passed)
     (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", *script, str(control.fileno()), start.folder),
+            *(*around, str(control.fileno()), start.folder),
             *start.words,
             stdin=their_input,
             stdout=their_output,
