@@ -316,7 +316,7 @@ class Catalogue(VisibleToAll):
                 got = mailbox.get(STORE_POLL_SECONDS)
                 if self._ending.is_set():
                     return
-                run_guarded(partial(self._handle_hint, *got) if got else self._poll_store)
+                run_guarded(partial(self._handle_hint, *got) if got else self.catch_up)
                 run_guarded(self.upkeep.sweep)
 
     def _handle_hint(self, topic: str, message: bytes) -> None:
@@ -327,9 +327,9 @@ class Catalogue(VisibleToAll):
             self.rebuild(name, kind if of == self._id else None)
             self._connect_mounts()
         else:
-            self._poll_store()
+            self.catch_up()
 
-    def _poll_store(self) -> None:
+    def catch_up(self) -> None:
         """Bring the servers up to date if the store or the folder has changed; without a change, one short read."""
         with self._lock:  # a refresh that another thread has begun may be the one that is due
             moves, is_same_folder = newest_move(self.store), self._refused == self.refused
@@ -348,7 +348,7 @@ class Catalogue(VisibleToAll):
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
         if self.upkeep.may_watch(self.settings.servers) and scan():
             self.store.bus.publish(NAMES_CHANGED)
-            self._poll_store()
+            self.catch_up()
 
     def _build_all(self, rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
         """Build servers, after their versions are stored in one transaction; returns them by name."""

@@ -147,10 +147,10 @@ class CatalogueHub:
         if self._catalogue.begin(name):
             found = self._seen_by(call).find(name)
         standing = found.standing
-        if standing is None or tool in found.tools or standing.state_known.is_set() or mounts_in(call.meta):
+        if standing is None or tool in found.tools or mounts_in(call.meta):
             return found
         wait_until_known(standing, call)
-        self._catalogue.refresh()
+        self._catalogue.catch_up()
         return self._seen_by(call).find(name)
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -25,6 +26,7 @@ from patchbay.protocol.admission import admit
 from patchbay.protocol.calls import Answers, relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference
+from patchbay.protocol.first_lists import await_first_lists, find_mount, knows_target
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.methods import METHODS
@@ -138,7 +140,7 @@ class Dispatcher:
         """
         if isinstance(message, Request):
             try:
-                server = self._announced_server(message, caller, server)
+                server = self._listed_server(message, caller, self._announced_server(message, caller, server))
             except PatchbayError as problem:
                 return iter((not_served(problem, message.id, caller.revision),))
             request, server, proxied, asked, app = narrowed(message, server, caller.extends(APPS))
@@ -188,6 +190,24 @@ class Dispatcher:
         if not is_read or not self._announced.wait(endpoint):
             return server
         return self.server(endpoint, caller.wire.sender, caller.wire.operator)
+
+    def _listed_server(self, request: Request, caller: Caller, server: Server) -> Server:
+        """Return the server with the first lists of its mount, for a request that calls what it does not have.
+
+        Raises UnknownServer.
+        """
+        params, wire = request.params, caller.wire
+        if knows_target(server, request.method, params) or "@" in wire.endpoint:
+            return server
+        mounted: Server | None = server if server.standing is not None else None
+        if not wire.endpoint:
+            with suppress(UnknownServer):
+                mounted = find_mount(self.services.access.catalogue_for(wire.sender).find, params.get("name"))
+        elif wire.endpoint != server.name:
+            return server
+        if mounted is None or not await_first_lists(self.services.catalogue, mounted, params.get("_meta")):
+            return server
+        return self.server(wire.endpoint, wire.sender, wire.operator)
 
     def _begin_record(self, request: Request, caller: Caller, server: Server) -> CallRecording:
         """Begin the record of a request that runs code."""

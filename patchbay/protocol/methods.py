@@ -21,6 +21,7 @@ from patchbay.protocol.event_methods.methods import list_events, poll_events
 from patchbay.protocol.event_methods.requests import EVENTS
 from patchbay.protocol.event_methods.streams import stream_events
 from patchbay.protocol.event_methods.webhooks import subscribe, unsubscribe
+from patchbay.protocol.first_lists import await_first_lists, has_lists
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
@@ -28,7 +29,6 @@ from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, conf
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
-from patchbay.upstreams.lists.snapshots import mounts_in
 
 Answers = Iterator[Message | Sign]
 
@@ -176,22 +176,12 @@ def _listing(kind: str) -> Callable[[RequestContext], Any]:
 
 
 def _wait_for_lists(context: RequestContext) -> Server:
-    """Return the server of a list; one that is mounted and has never answered gets a moment for its first answer.
-
-    A request that comes from a mount does not wait: two mounts that lead to each other would wait for each other.
-    """
+    """Return the server of a list; one that is mounted and has never answered gets a moment for its first answer."""
     server = context.server
-    standing = server.standing
-    if standing is None or standing.state_known.is_set() or server.pinned:
+    if server.standing is None or has_lists(server):
         return server
-    has_lists = server.tools or server.resources or server.templates or server.prompts
-    if has_lists or mounts_in(context.params.get("_meta")):
+    if not await_first_lists(context.services.catalogue, server, context.params.get("_meta")):
         return server
-    standing.start()
-    standing.wait_for_first_answer()
-    if not standing.state_known.is_set():
-        return server
-    context.services.catalogue.refresh()
     return context.catalogue.find(server.name)
 
 

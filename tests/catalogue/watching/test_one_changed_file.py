@@ -104,7 +104,7 @@ def test_one_change_is_planned_once_by_the_two_threads_that_hear_of_it(
 
     def scan_and_hear() -> bool:
         changed = catalogue._folder.scan()
-        catalogue._poll_store()  # the other thread has heard of the moved names, and is faster
+        catalogue.catch_up()  # the other thread has heard of the moved names, and is faster
         return bool(changed)
 
     catalogue._import_from_folder(scan_and_hear)
@@ -139,7 +139,7 @@ def test_a_change_that_could_not_be_announced_is_announced_by_the_next_poll(
     with monkeypatch.context() as patch:
         patch.setattr(catalogue._versions, "announce_all", fails)
         with pytest.raises(StoreAway):
-            catalogue._poll_store()
+            catalogue.catch_up()
     for _ in range(2):
-        catalogue._poll_store()
+        catalogue.catch_up()
     assert len(journal()) == before + 1
