@@ -4,30 +4,36 @@
     mcp_.py --mode write ADDRESS     call the tool once per record of standard input
     mcp_.py --mode inspect ADDRESS   write what the server offers, as one JSON object; also: explore, validate, version
 
-A failure is a record with `_error`, and the exit code stays 0. `scripts/single_file.py` makes one self-contained file
-of this module and everything it needs.
+A failure is a record with `_error`, and the exit code stays 0. The programs of servers run with all rights of the user,
+and a line on standard error says so: what confines them is not in one file. `scripts/single_file.py` makes one
+self-contained file of this module and everything it needs.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from patchbay.client.addresses.programs import name_program
 from patchbay.client.addresses.resolution import list_server_tools, load_hierarchical_profile, resolve_profile_reference
+from patchbay.client.addresses.targets import Stdio, Target
 from patchbay.client.addresses.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
-from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS
+from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, Connection
 from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.contracts.contract import calculate_schema_hash
+from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.lookup import find_homes, find_profile_paths
 from patchbay.client.source import Record, SourceContext, make_error_record
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
+from patchbay.processes.confinement.programs import OFF, REQUIRED
 from patchbay.settings import whole_environment
 
 RESOLVER_EXPORTS = (
@@ -44,6 +50,8 @@ RESOLVER_EXPORTS = (
 
 MODES = ("read", "write", "inspect", "explore", "validate", "version")
 MAX_QUOTED_CHARACTERS = 100
+CONFINE = "PATCHBAY_CONFINE"
+"""The variable of the setting `confine` of a hub and of `jn`."""
 
 
 def reads(url: str, context: SourceContext, **arguments: Any) -> Iterator[Record]:
@@ -103,6 +111,20 @@ def _write_record(record: Record) -> None:
     sys.stdout.buffer.flush()
 
 
+def _announce_program(target: Stdio, environ: Mapping[str, str]) -> None:
+    """Say on standard error that a program is not confined. Raises Unreachable where the user requires confinement."""
+    confine, name = environ.get(CONFINE, ""), name_program(target)
+    if confine == REQUIRED:
+        raise Unreachable(f"{name} is not started: {CONFINE} is {REQUIRED}, and mcp_.py confines no program; `jn` does")
+    if confine != OFF and sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(
+                f"mcp_.py: {name} runs with all rights of your user. `jn` and `patchbay` confine programs;"
+                f" {CONFINE}={OFF} hides this line\n"
+            )
+            sys.stderr.flush()
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the plugin. Return the exit code: 0, or 1 when standard output is closed."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
@@ -117,7 +139,14 @@ def main(words: Sequence[str] | None = None) -> int:
         _write_record(make_error_record("missing_url", "expected an address"))
         return 0
     environ = whole_environment()
-    with ConnectionPool(environ=environ, timeout=given.timeout or REQUEST_TIMEOUT_SECONDS) as connections:
+    timeout = given.timeout or REQUEST_TIMEOUT_SECONDS
+
+    def connect(target: Target) -> Connection:
+        if isinstance(target, Stdio):
+            _announce_program(target, environ)
+        return Connection.open(target, environ=environ, timeout=timeout)
+
+    with ConnectionPool(connect) as connections:
         context = SourceContext(connections, find_homes(Path.cwd(), environ), environ, timeout=given.timeout)
         try:
             for record in run_mode(
