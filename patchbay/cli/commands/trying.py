@@ -186,5 +186,5 @@ def _save(settings: Settings, name: str, definition: Mapping[str, Any], wanted: 
         question = f"It tried to change {', '.join(opened)}. Allow that?"
         if click.confirm(make_printable(question), default=False, err=True):
             fields["writes"] = [*fields.get("writes", ()), *opened]
-    file = write_mount(settings.servers, name, fields, False)
+    file = write_mount(settings.servers, name, fields, False, "`patchbay mount --replace`")
     write_note(f"{file} mounts it; a hub that watches {file.parent} serves it at /mcp/{name}")

@@ -164,6 +164,12 @@ def test_a_program_that_ends_without_a_line_names_the_options_that_allow_it(plac
     assert other.code == exit_codes.UNREACHABLE and "patchbay try" not in other.err
 
 
+def test_a_name_that_is_taken_is_said_with_the_command_that_replaces_it(place: Workspace) -> None:
+    tried(place, options="--save spy")
+    done = place.quick(f"patchbay try --save spy {sys.executable} {PROGRAM}")
+    assert done.code == exit_codes.USAGE and "expected no server spy yet; `patchbay mount --replace`" in done.err
+
+
 def test_a_url_is_no_program(place: Workspace) -> None:
     done = place.quick("patchbay try https://far.example/mcp")
     assert done.code == 2 and "expected a program" in done.err
