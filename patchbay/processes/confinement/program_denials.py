@@ -20,7 +20,7 @@ from pathlib import Path
 from patchbay.processes.confinement.denials import READS, WRITES, suggestion
 from patchbay.processes.confinement.paths import KERNEL_FOLDERS
 from patchbay.processes.confinement.private_places import find_home, find_private_places
-from patchbay.processes.confinement.programs import TMP, ProgramConfinement, is_within, resolve_place
+from patchbay.processes.confinement.programs import BROWSER, TMP, ProgramConfinement, is_within, resolve_place
 from patchbay.processes.confinement.protections import NAMESPACES
 from patchbay.processes.confinement.started_places import find_started_places
 from patchbay.processes.egress.egress_list import is_address, is_private_name, is_this_machine, write_destination
@@ -49,6 +49,8 @@ _MISSING = (
     re.compile(rf"\[Errno 2\][^'\"\n]{{0,100}}{_PATH}"),
     re.compile(r"['\"‘]?((?:/|~/)[^'’\":\n]{1,1000})['\"’]?: No such file or directory"),
 )
+_NO_SANDBOX = re.compile(r"Chromium sandboxing failed|No usable sandbox|as root without --no-sandbox")
+"""What Chromium, and Playwright about it, say where it cannot make the namespaces of its sandbox."""
 
 
 def explain_denial(confinement: ProgramConfinement, text: str) -> str:
@@ -61,7 +63,25 @@ def explain_denial(confinement: ProgramConfinement, text: str) -> str:
     text = text[:MAX_SEARCHED_CHARACTERS]
     sentences = (_explain(_explain_refusal, confinement, one) for one in _find(_REFUSED, text))
     missing = (_explain(_explain_missing, confinement, one) for one in _find(_MISSING, text))
-    return next(filter(None, (*sentences, *missing)), "")
+    browser = explain_browser(confinement, text, os.geteuid() == 0)
+    return next(filter(None, (*sentences, *missing, browser)), "")
+
+
+def explain_browser(confinement: ProgramConfinement, text: str, is_root: bool) -> str:
+    """Return what helps a program whose Chromium made no sandbox of its own; empty for another text.
+
+    `is_root` says whether the program runs as root. Source: chromium/src, content/browser/zygote_host.
+    """
+    if not confinement.is_on or not _NO_SANDBOX.search(text):
+        return ""
+    why = "for root" if is_root else "below Landlock alone" if NAMESPACES not in confinement.names else ""
+    elsewhere = ", or run the hub as an ordinary user" if is_root else ""
+    if why:
+        return (
+            f"Chromium makes no sandbox of its own {why}: add the option of {confinement.name} that starts it without"
+            f" one, such as --no-sandbox (the hub confines the program and its browser){elsewhere}."
+        )
+    return _add(confinement, f'"needs": "{BROWSER}"') if confinement.permissions.needs != BROWSER else ""
 
 
 def explain_refused_hosts(confinement: ProgramConfinement, since: float) -> str:
@@ -165,8 +185,9 @@ def _add(confinement: ProgramConfinement, line: str) -> str:
 
 def _option(line: str) -> str:
     """Return a line of a configuration, `"writes": ["~/notes"]`, as the option of a command."""
-    name, _, places = line.partition(": ")
-    return " ".join(f"--{json.loads(name)} {shlex.quote(one)}" for one in json.loads(places))
+    found = json.loads(f"{{{line}}}")
+    each = [(name, one) for name, value in found.items() for one in ([value] if isinstance(value, str) else value)]
+    return " ".join(f"--{name} {shlex.quote(one)}" for name, one in each)
 
 
 def is_proposable(folder: str | Path, environ: Mapping[str, str], hub: Iterable[Path]) -> bool:

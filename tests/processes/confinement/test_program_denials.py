@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchbay.processes.confinement.program_denials import explain_denial, is_proposable
+from patchbay.processes.confinement.program_denials import explain_browser, explain_denial, is_proposable
 from patchbay.processes.confinement.programs import (
+    BROWSER,
     REQUIRED,
     ProgramConfinement,
     ProgramPermissions,
     ProgramPlaces,
     find_namespace_way,
 )
+from patchbay.processes.confinement.protections import LANDLOCK
 
 REFUSALS = (
     "Error: EACCES: permission denied, open '{}'",
@@ -98,3 +102,27 @@ def test_a_place_in_the_tmp_of_the_user_is_opened_to_read_what_is_there_and_to_w
     (tmp_path / "there").write_text("")
     said = explain_denial(_confinement(tmp_path), f"[Errno 2] No such file or directory: '{tmp_path}/{name}'")
     assert (f'"{field}": ["{tmp_path}"]' in said) == bool(find_namespace_way())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Error: browserType.launch: Chromium sandboxing failed!",
+        "[1:1:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox! If you are running on Ubuntu 23.10+",
+        "Running as root without --no-sandbox is not supported.",
+    ],
+)
+def test_a_browser_without_a_sandbox_of_its_own_names_the_line_and_as_root_what_to_do(
+    said: str, tmp_path: Path
+) -> None:
+    confinement = _confinement(tmp_path)
+    assert '"needs": "browser"' in explain_browser(confinement, said, False)
+    typed = replace(confinement, is_typed=True)
+    assert "add --needs browser to the command" in explain_browser(typed, said, False)
+    assert "such as --no-sandbox" in explain_browser(confinement, said, True)
+    has_line = replace(confinement, permissions=ProgramPermissions(needs=BROWSER))
+    assert explain_browser(has_line, said, False) == "" and "--no-sandbox" in explain_browser(has_line, said, True)
+    walled = replace(confinement, places=replace(confinement.places, wanted=(LANDLOCK,), confine=""))
+    assert "below Landlock alone" in explain_browser(walled, said, False)
+    assert explain_denial(confinement, said) == explain_browser(confinement, said, os.geteuid() == 0)
+    assert explain_browser(confinement, "the sandbox of the playground", False) == ""
