@@ -35,9 +35,12 @@ _FAST_SCHEMA = jsonschema_rs.Draft202012Validator(_SCHEMA_DOCUMENT)
 _NAME = re.compile(NAME)
 
 
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+
+
 def canonical_json(value: Any) -> bytes:
     """Write a JSON value in the one form whose CID is stable."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(value, option=_CANONICAL)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Image:
 
     def blobs(self) -> dict[str, bytes]:
         """Return the bytes of each server row and variable, by their full name in the store."""
-        rows = {f"{SERVERS}{name}": canonical_json(row) for name, row in self.servers.items()}
+        rows = {f"{SERVERS}{name}": orjson.dumps(row, option=_CANONICAL) for name, row in self.servers.items()}
         return rows | {f"{VARIABLES}{name}": text.encode() for name, text in self.variables.items()}
 
     def names(self) -> set[str]:
@@ -106,7 +109,7 @@ def read_image(data: bytes) -> Image:
     document = orjson.loads(data)
     servers, rows = document["servers"], document["variables"]
     return Image(
-        servers={row["name"]: {key: value for key, value in row.items() if key != "name"} for row in servers},
+        servers={row.pop("name"): row for row in servers},
         variables={row["name"]: row["definition"] for row in rows if row["enabled"]},
         disabled={row["name"]: row["definition"] for row in rows if not row["enabled"]},
         templates={row["name"]: row["cid"] for row in document["templates"]},

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
@@ -28,9 +29,9 @@ from patchbay.catalogue.public_names import (
     whole_name,
 )
 from patchbay.catalogue.reading.skills import Skill
-from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, Owner, UriOwners, is_mounted, scheme_of
+from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, Owner, UriOwners, scheme_of
 from patchbay.catalogue.rows import BOOT
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.upstreams.lists.list_bounds import limit_problems
@@ -41,6 +42,9 @@ NAME_OF_ALL = "patchbay"
 
 MAX_LINE_CHARACTERS = 300
 """Maximum number of characters of a server's description in the instructions of the aggregate."""
+
+MAX_CACHED_LINES = 4096
+"""Maximum number of cached lines of the instructions."""
 
 NAMED = frozenset(("tools", "prompts", "events"))
 """The lists whose entries have names; those of the others have URIs."""
@@ -94,7 +98,7 @@ class Aggregate(Server):
         owner = self.resource_owner(uri)
         if owner is not None:
             return owner[0].name == server.name
-        return not is_mounted(server) or scheme_of(uri) not in HUB_SCHEMES
+        return not server.is_mounted or scheme_of(uri) not in HUB_SCHEMES
 
     def may_announce(self, server: str, uri: str) -> bool:
         """Whether a change of a URI that a server announces is one of this server's resources."""
@@ -184,12 +188,13 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         dotted=dotted,
         former=former,
         uris=uris,
-        mounted=frozenset(server.name for server in parts if is_mounted(server)),
+        mounted=frozenset([server.name for server in parts if server.is_mounted]),
         refused=bounded,
-        via=tuple(dict.fromkeys(way for server in parts for way in server.via)),
+        via=tuple(dict.fromkeys([way for server in parts for way in server.via])),
     )
 
 
+@lru_cache(MAX_CACHED_LINES)
 def _in_one_line(description: str) -> str:
     """Return a description as the rest of one line, so that no server writes a line about another one."""
     line = show_hidden_characters(" ".join(description.split()))
@@ -200,16 +205,25 @@ def _merge_names(
     kind: str, parts: list[Server], refused: dict[str, list[Problem]]
 ) -> tuple[dict[str, Descriptor], dict[str, Owner]]:
     """Return the entries of a list by public name, and their owners; a name of two servers belongs to one."""
-    found: dict[str, Descriptor] = {}
-    owners: dict[str, Owner] = {}
+    renamed: dict[tuple[str, str], Descriptor] = {}
     claims: dict[str, list[Owner]] = defaultdict(list)
     for server in parts:
-        for key in getattr(server, kind):
-            claims[_public_name(kind, server, key)].append((server, key))
-    for public, claimants in claims.items():
-        server, key = owners[public] = _with_longest_name(public, kind, claimants, "not served at /mcp", refused)
-        found[public] = _renamed(kind, public, server, key, getattr(server, kind)[key])
-    return found, owners
+        if getattr(server, kind):
+            for public, key, one in _PUBLIC_ENTRIES.get(server, kind, partial(_public_entries, kind, server)):
+                claims[public].append((server, key))
+                renamed[server.name, key] = one
+    owners = _with_longest_names(kind, claims, "not served at /mcp", refused)
+    return {public: renamed[server.name, key] for public, (server, key) in owners.items()}, owners
+
+
+def _public_entries(kind: str, server: Server) -> list[tuple[str, str, Descriptor]]:
+    """Return each entry of a server's list with its public name and the key that it has there."""
+    named = [(_public_name(kind, server, key), key, one) for key, one in getattr(server, kind).items()]
+    return [(public, key, _renamed(kind, public, server, key, one)) for public, key, one in named]
+
+
+_PUBLIC_ENTRIES: ServerCache[str, list[tuple[str, str, Descriptor]]] = ServerCache()
+"""The entries of each list of a server under their public names, which depend on this server alone."""
 
 
 def _merge_uris(
@@ -227,6 +241,16 @@ def _merge_uris(
     return found, owners
 
 
+def _with_longest_names(
+    kind: str, claims: Mapping[str, list[Owner]], effect: str, refused: dict[str, list[Problem]]
+) -> dict[str, Owner]:
+    """Return the owner of each name among those that claim it, and note the others."""
+    return {
+        name: those[0] if len(those) == 1 else _with_longest_name(name, kind, those, effect, refused)
+        for name, those in claims.items()
+    }
+
+
 def _with_longest_name(
     public: str, kind: str, claimants: list[Owner], effect: str, refused: dict[str, list[Problem]]
 ) -> Owner:
@@ -234,10 +258,8 @@ def _with_longest_name(
 
     A server chooses the names of its entries, but not its own name, so that it cannot take a name of another server.
     """
-    if len(claimants) == 1:
-        return claimants[0]
     # The last part decides between two entries of one server, in whichever order it lists them.
-    owner = max(claimants, key=lambda one: (not is_mounted(one[0]), len(one[0].name), one[0].name, one[1]))
+    owner = max(claimants, key=lambda one: (not one[0].is_mounted, len(one[0].name), one[0].name, one[1]))
     for server, key in claimants:
         if (server, key) != owner:
             reason = f"{effect}: the {kind} of {owner[0].name} have this name; use {public_name(server.name, key)}"
@@ -296,7 +318,8 @@ def _merge_skills(parts: list[Server], refused: dict[str, list[Problem]]) -> dic
     found: dict[str, Skill] = {}
     owners: dict[str, str] = {}
     # The same order as that of URIs, so that a skill and its files come from one server.
-    for server in sorted(parts, key=lambda one: (is_mounted(one), one.origin != BOOT, one.name)):
+    having = [server for server in parts if server.skills]
+    for server in sorted(having, key=lambda one: (one.is_mounted, one.origin != BOOT, one.name)):
         for name, skill in server.skills.items():
             if name in found:
                 reason = f"not served at /mcp: {owners[name]} has a skill of this name; /mcp/{server.name} serves it"
@@ -312,7 +335,7 @@ def _dotted_names(kind: str, owners: Iterable[Owner], refused: dict[str, list[Pr
     for owner in owners:
         claims[f"{owner[0].name}.{owner[1]}"].append(owner)
     effect = "cannot be called by this name"
-    return {name: _with_longest_name(name, kind, those, effect, refused) for name, those in claims.items()}
+    return _with_longest_names(kind, claims, effect, refused)
 
 
 def _former_names(kind: str, owners: Mapping[str, Owner], refused: dict[str, list[Problem]]) -> dict[str, Owner]:
@@ -322,7 +345,7 @@ def _former_names(kind: str, owners: Mapping[str, Owner], refused: dict[str, lis
         if (former := former_public_name(server.name, key)) != public:
             claims[former].append((server, key))
     effect = "cannot be called by this former name"
-    return {name: _with_longest_name(name, kind, those, effect, refused) for name, those in claims.items()}
+    return _with_longest_names(kind, claims, effect, refused)
 
 
 def _public_name(kind: str, server: Server, key: str) -> str:

@@ -43,8 +43,10 @@ from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import BUILT, NAMES_CHANGED, RERUN, RESTART
+from patchbay.upstreams.configuration import Mount
 from patchbay.upstreams.connections.standing_connections import StandingConnections
 from patchbay.upstreams.room_caller import RoomCaller
+from patchbay.upstreams.standing import Openable
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +102,7 @@ class Catalogue(VisibleToAll):
         self._discoveries = StoredDiscoveries(store)
         self._table = ServerTable({}, {})
         self._announced: Mapping[str, Server] = {}
+        self._connected: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
         self._moves, self._refused = -1, self.refused
         self._listing: tuple[Listing, str | None] = (Listing(), None)
@@ -288,14 +291,19 @@ class Catalogue(VisibleToAll):
 
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
-        if self.connections is not None and self._threads and not self._ending.is_set():
-            found = [server.standing for server in self.served.values() if server.standing is not None]
-            self.connections.keep(standing.mount for standing in found)
+        if self.connections is None or not self._threads or self._ending.is_set():
+            return
+        before, now = self._connected, self.served
+        gone = [server for name, server in before.items() if now.get(name) is not server]
+        fresh = [server for name, server in now.items() if before.get(name) is not server]
+        if gone or fresh:
+            self.connections.change(_mounts(gone), _mounts(fresh))
+        self._connected = now
 
     def _announce(self) -> None:
         names = self._announced.keys() | self._table.every.keys()
         # Without its transforms, the lists of a server are not complete: only a process that needs it announces them.
-        fresh = [n for n in names if self._needed(n) and self._announced.get(n) is not self._table.every.get(n)]
+        fresh = [n for n in names if self._announced.get(n) is not self._table.every.get(n) and self._needed(n)]
         moved = self._versions.announce_all({name: self._table.every.get(name) for name in sorted(fresh)})
         self._announced = self._table.every
         if fresh:
@@ -398,3 +406,8 @@ class Catalogue(VisibleToAll):
             self.store.bus.publish_here(BUILT)
             if kind:
                 self._versions.announce(name, server, kind)
+
+
+def _mounts(servers: Iterable[Server]) -> list[Mount | Openable]:
+    """Return the mounts of those of the servers that have one."""
+    return [server.standing.mount for server in servers if server.standing is not None]

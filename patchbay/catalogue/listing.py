@@ -43,9 +43,12 @@ class Listing:
 
     def select(self, tools: Tools) -> dict[str, Descriptor]:
         """Return the tools that exist after `include` and `exclude`."""
-        return {
-            name: one for name, one in tools.items() if _matches(one, self.include) and not _matches(one, self.exclude)
-        }
+        included = tools
+        if "*" not in self.include:
+            included = {name: one for name, one in tools.items() if _matches(one, self.include)}
+        if not self.exclude:
+            return dict(included)
+        return {name: one for name, one in included.items() if not _matches(one, self.exclude)}
 
     def visible(self, tools: Tools) -> Tools:
         """Return the tools that a list shows."""

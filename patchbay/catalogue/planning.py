@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
@@ -29,7 +29,7 @@ from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Config, Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
-from patchbay.kind import CONFIGURATION_KIND, configured_kind
+from patchbay.kind import CONFIGURATION_KIND, Kind, configured_kind, known_kinds
 from patchbay.pins.offers import offer_cids
 from patchbay.pins.records import pin_cids
 from patchbay.store import Store
@@ -105,6 +105,7 @@ class Planner:
         self._planned: dict[str, tuple[_RowSources, ServerRow]] = {}
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
         self._mcps = Document(MCPS, self._load_mcps, Mcps(), "it configures no server")
+        self._mounted: tuple[Mcps, Sequence[Kind], dict[str, ServerRow | Refusal]] = (Mcps(), (), {})
 
     def stamp(self) -> Stamp:
         """Return what a plan depends on, as CIDs."""
@@ -115,7 +116,7 @@ class Planner:
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
         stamp, (mcps, problem) = self.stamp(), read_document(self._store, self._mcps)
-        rows = {**_mounted_rows(mcps), **self._rows(stamp.servers, self._drop_ins.read(stamp.drop_ins), mcps)}
+        rows = {**self._mounted_rows(mcps), **self._rows(stamp.servers, self._drop_ins.read(stamp.drop_ins), mcps)}
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             stem = server_of_part(file) or stem
@@ -124,6 +125,13 @@ class Planner:
         checked = self._refuse_revoked(self._refuse_bad_names(rows))
         listing, access = read_document(self._store, _LISTING), read_document(self._store, _ACCESS)
         return Plan(checked, is_readonly(self._store), problem, stamp, listing, access, stamp.lists)
+
+    def _mounted_rows(self, mcps: Mcps) -> Mapping[str, ServerRow | Refusal]:
+        """Return the servers that an entry of `mcps` alone describes; recognized again only after a change."""
+        kinds = known_kinds()
+        if self._mounted[0] is not mcps or self._mounted[1] != kinds:
+            self._mounted = mcps, kinds, _mounted_rows(mcps)
+        return self._mounted[2]
 
     def _rows(
         self, names: Mapping[str, str], files: Mapping[str, DropIn], mcps: Mcps
@@ -178,7 +186,8 @@ class Planner:
         """Refuse rows whose name is reserved or differs from an earlier one by case alone."""
         found = dict(rows)
         for name, row in rows.items():
-            if sentence := name_problem(name, _row_of(row).origin):
+            origin = row.origin if isinstance(row, ServerRow) else row.row.origin
+            if sentence := name_problem(name, origin):
                 found[name] = Refusal(_row_of(row), sentence)
         alike: dict[str, list[str]] = defaultdict(list)
         for name in rows:

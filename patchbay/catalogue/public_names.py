@@ -61,6 +61,7 @@ def public_name(server: str, name: str) -> str:
     return _end_with_digest(f"{beginning}{SEPARATOR}{_OTHER.sub('_', name)}", f"{server}\n{name}", MAX_NAME_CHARACTERS)
 
 
+@lru_cache(MAX_CACHED_NAMES)
 def former_public_name(server: str, name: str) -> str:
     """Return the name by which earlier versions listed a server's tool or prompt: at most 64 characters."""
     plain = whole_name(server, name)

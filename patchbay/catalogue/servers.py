@@ -112,6 +112,11 @@ class Server:
         return None if has_entries or is_room_name(self.name) else "it offers no tools, resources or prompts"
 
     @cached_property
+    def is_mounted(self) -> bool:
+        """Whether somebody else than the operator chooses what it lists: a mounted server, or a room."""
+        return self.upstream is not None or is_room_name(self.name)
+
+    @cached_property
     def is_search_active(self) -> bool:
         """Whether `search_tools` and `call_tool` replace the list of tools."""
         return self.listing.is_search_active(self.tools)

@@ -89,7 +89,7 @@ class MemoryNames:
 
     def all(self, prefix: str = "") -> dict[str, str]:
         with self._lock:
-            return {name: self._now[name] for name in sorted(name for name in self._now if name.startswith(prefix))}
+            return {name: self._now[name] for name in sorted([one for one in self._now if one.startswith(prefix)])}
 
     def move(
         self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None

@@ -52,11 +52,6 @@ def scheme_of(uri: str) -> str:
     return found[1].lower() if found else ""
 
 
-def is_mounted(server: Server) -> bool:
-    """Whether somebody else than the operator chooses what a server lists: a mounted server, or a room."""
-    return server.upstream is not None or is_room_name(server.name)
-
-
 class _Area(NamedTuple):
     """The part of a scheme that an entry covers; without an `authority` the whole scheme."""
 
@@ -86,7 +81,7 @@ class _Claim:
     def order(self) -> tuple[int, float, bool, str, str]:
         """The place of a claim: servers of the hub, mounts, rooms; the first sight of an entry, exact URIs, names."""
         since = self.server.first_seen.get(self.key, 0.0)
-        rank = 2 + is_room_name(self.server.name) if is_mounted(self.server) else int(self.server.origin != BOOT)
+        rank = 2 + is_room_name(self.server.name) if self.server.is_mounted else int(self.server.origin != BOOT)
         return (rank, since, self.is_template, self.server.name, self.key)
 
     @cached_property
@@ -144,11 +139,11 @@ class UriOwners:
         if same is not None:
             return _kept_by(same[0], server)
         is_app = claim.key.startswith(APP_SCHEME)
-        if scheme in HUB_SCHEMES and not is_app and (claim.is_template or is_mounted(server)):
+        if scheme in HUB_SCHEMES and not is_app and (claim.is_template or server.is_mounted):
             return f"not served at /mcp: the scheme {scheme} belongs to the hub; {_elsewhere(server)}"
         if claim.is_template and not scheme:
             return f"not served at /mcp: the template has no literal scheme; {_elsewhere(server)}"
-        earlier = None if is_app or not is_mounted(server) else self._earlier_owner(claim)
+        earlier = None if is_app or not server.is_mounted else self._earlier_owner(claim)
         return _kept_by(earlier, server) if earlier is not None else None
 
     def _earlier_owner(self, claim: _Claim) -> Server | None:
@@ -166,7 +161,7 @@ class UriOwners:
             for one in self._taken.get(scheme, ())
             if one.server.name != name
             and one.area.overlaps(claim.area.authority)
-            and not (is_shared and is_mounted(one.server))
+            and not (is_shared and one.server.is_mounted)
         ]
         if len(others) > MAX_COMPARED_TEMPLATES:
             return others[0].server

@@ -172,30 +172,32 @@ class WatchedFolder:
         self._store_files(now, refused)
         kinds = {ending: kind for kind in known_kinds() for ending in kind.endings}
         ranks = {ending: rank for rank, ending in enumerate(kinds)}
+        cids = {file: stored[""] for file, (_, stored) in self._cids.items() if "" in stored}
+        codes, with_apps = code_endings(), self._references.files_with_apps()
         described, self._described = self._described, {}
-        for file in sorted(files, key=lambda file: ranks[ending_of(file)]):
+        for _, file in sorted([(ranks[ending_of(file)], file) for file in files]):
             if file.endswith(CONFIG_ENDING):
-                beside = [file.removesuffix(CONFIG_ENDING) + ending for ending in code_endings()]
-                if not any(each in files for each in beside):
+                beside = [file.removesuffix(CONFIG_ENDING) + ending for ending in codes]
+                if files.keys().isdisjoint(beside):
                     refused[file] = (
                         f"expected {' or '.join(beside)} beside it, because this file is only a configuration"
                     )
                 continue
-            name, kind = server_of(file), kinds[ending_of(file)]
             if file in self._client_files:
                 continue
+            name, kind = server_of(file), kinds[ending_of(file)]
             problem = name_problem(name)
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
             elif problem is None:
                 config = name + CONFIG_ENDING
-                definition = self._cid(file)
-                own = self._cid(config) if config in files and not kind.is_configuration else None
+                definition = cids.get(file)
+                own = cids.get(config) if config in files and not kind.is_configuration else None
                 if not kind.is_configuration and config in refused:
                     # Without its configuration, more tools could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
                 elif definition is not None:
-                    found = definition, self._references.add_apps(file, own)
+                    found = definition, self._references.add_apps(file, own) if file in with_apps else own
                     known = described.get(file)
                     if known is None or known[0] != found:
                         known = found, WantedServer(file, ServerRow(name, kind.name, *found))
@@ -255,11 +257,6 @@ class WatchedFolder:
             raise
         for (file, name), cid in zip(batch, stored, strict=True):
             self._cids[file][1][name] = cid
-
-    def _cid(self, file: str) -> str | None:
-        """Return the CID of a file's bytes; None when it could not be read."""
-        known = self._cids.get(file)
-        return known[1][""] if known is not None else None
 
     def _read(self, file: str, refused: dict[str, str]) -> bytes | None:
         """Return a file's bytes in their stored form; None when it cannot be read."""

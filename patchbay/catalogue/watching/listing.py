@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 
 from patchbay.catalogue.watching.links import resolve_inside
@@ -29,7 +29,7 @@ def list_files(folder: Path, refused: dict[str, str]) -> tuple[dict[str, Signatu
     for _ in range(MAX_READINGS):
         found: dict[str, str] = {}
         links: dict[str, Path] = {}
-        files = dict(_read_names(folder, found, links))
+        files = _read_names(folder, found, links)
         with suppress(OSError):
             if all(resolve_inside(folder, file) == target for file, target in links.items()):
                 break
@@ -37,13 +37,14 @@ def list_files(folder: Path, refused: dict[str, str]) -> tuple[dict[str, Signatu
     return files, links
 
 
-def _read_names(folder: Path, refused: dict[str, str], links: dict[str, Path]) -> Iterator[tuple[str, Signature]]:
-    """Yield the files as `list_files` returns them; add to `refused` and `links`."""
+def _read_names(folder: Path, refused: dict[str, str], links: dict[str, Path]) -> dict[str, Signature]:
+    """Return the files as `list_files` returns them; add to `refused` and `links`."""
+    files: dict[str, Signature] = {}
     try:
         with os.scandir(folder) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
+            listed = sorted(entries, key=attrgetter("name"))
     except FileNotFoundError:
-        return
+        return files
     endings = {ending for kind in known_kinds() for ending in kind.endings}
     for entry in listed:
         if ending_of(entry.name) not in endings or is_temporary(entry.name):
@@ -64,4 +65,5 @@ def _read_names(folder: Path, refused: dict[str, str], links: dict[str, Path]) -
         elif found.st_size > MAX_FILE_BYTES:
             refused[entry.name] = f"expected at most {MAX_FILE_BYTES} bytes; it has {found.st_size}"
         else:
-            yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+            files[entry.name] = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    return files

@@ -83,14 +83,16 @@ class ReferencedFiles:
         self._named[file], self._apps[file] = paths, {}
         self._apps[file] = {path: self._store_file(file, "UI", path, APP) for path in paths}
 
+    def files_with_apps(self) -> frozenset[str]:
+        """Return the definitions that name files as their apps."""
+        return frozenset([file for file, apps in self._apps.items() if apps])
+
     def add_apps(self, file: str, config: str | None) -> str | None:
         """Return the CID of a definition's configuration with the apps that the definition names.
 
         `config` is the CID of its configuration, None without one. Raises ContentError.
         """
-        apps = self._apps.get(file)
-        if not apps:
-            return config
+        apps = self._apps.get(file, {})
         try:
             fields = parse_file(self._blobs.get(config) if config is not None else DISCOVERED)
         except ParseError:

@@ -32,6 +32,7 @@ _TEMPORARY = re.compile(r"[.~#]|__|.*(?:~|\.(?:tmp|swp|swx|bak|orig)(?:\.[0-9]+)
 """Names of files that editors and other programs write beside the real ones."""
 
 
+@lru_cache(maxsize=4096)
 def is_temporary(file: str) -> bool:
     """Whether a name is that of a hidden file, a backup, or a temporary or swap file of an editor."""
     return bool(_TEMPORARY.match(file))

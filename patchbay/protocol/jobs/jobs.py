@@ -66,6 +66,7 @@ class Jobs:
         self._lease = Lease(self._store, "jobs", LEASE_SECONDS)
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
+        self._looked_at: Mapping[str, Server] = {}
 
     @property
     def are_shared(self) -> bool:
@@ -117,8 +118,10 @@ class Jobs:
             log.exception("this process runs no jobs any more")
 
     def _has_jobs(self) -> bool:
-        """Whether a served tool runs as a job."""
-        return any(one.target.get("job") for server in self._catalogue.served.values() for one in server.tools.values())
+        """Whether a tool of a server that has changed since the last question runs as a job."""
+        before, self._looked_at = self._looked_at, self._catalogue.served
+        fresh = [server for name, server in self._looked_at.items() if before.get(name) is not server]
+        return any(one.target.get("job") for server in fresh for one in server.tools.values())
 
     def on_lost(self, fields: Mapping[str, Any], attempts: int) -> bool:
         """Return whether a job whose worker died runs again; end its task if it does not."""

@@ -159,8 +159,10 @@ class Scheduler:
         served = self._catalogue.served
         if served is self._served:
             return
-        before, self._schedules = self._schedules, list_schedules(served)
-        self._served = served
+        fresh = {name: server for name, server in served.items() if self._served.get(name) is not server}
+        before, added = self._schedules, list_schedules(fresh)
+        same = {key: one for key, one in before.items() if key[0] in served and key[0] not in fresh}
+        self._schedules, self._served = same | added, served
         known = {key for key, one in self._schedules.items() if key in before and before[key].times == one.times}
         self._looks = {key: self._looks[key] if key in known else 0.0 for key in self._schedules}
 

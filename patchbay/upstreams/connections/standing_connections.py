@@ -53,17 +53,26 @@ class StandingConnections:
 
     def keep(self, mounts: Iterable[Mount | Openable]) -> None:
         """Maintain exactly these mounts: end others, start the needed ones; the rest start at their first use."""
-        wanted = frozenset(mounts)
+        self._maintain(None, frozenset(mounts))
+
+    def change(self, ended: Iterable[Mount | Openable], mounts: Iterable[Mount | Openable]) -> None:
+        """Maintain further mounts, as `keep` does, and end those of `ended` that are not among them.
+
+        The work is in proportion to these two, not to all mounts.
+        """
+        self._maintain(frozenset(ended), frozenset(mounts))
+
+    def _maintain(self, ended: frozenset[Mount | Openable] | None, wanted: frozenset[Mount | Openable]) -> None:
+        """Maintain the wanted mounts and end the ended ones; None ends all others."""
         with self._lock:
             if self._closed:
                 return
-            gone = [self._known.pop(mount) for mount in self._kept - wanted if mount in self._known]
-            spare = [mount for mount in self._known if mount not in wanted]
-            gone += [self._known.pop(mount) for mount in spare[: max(0, len(spare) - MAX_SPARE_CONNECTIONS)]]
-            self._kept = wanted
-            older = [standing for mount, standing in self._known.items() if mount not in wanted]
-        for standing in older:
-            standing.set_current(False)
+            left = self._kept if ended is None else ended
+            gone = [self._known.pop(mount) for mount in left - wanted if mount in self._known and mount in self._kept]
+            self._kept = (self._kept - left) | wanted
+            if len(self._known) - len(self._kept) > MAX_SPARE_CONNECTIONS:
+                spare = [mount for mount in self._known if mount not in self._kept]
+                gone += [self._known.pop(mount) for mount in spare[: max(0, len(spare) - MAX_SPARE_CONNECTIONS)]]
         for standing in gone:
             standing.stop()
         for mount in wanted:

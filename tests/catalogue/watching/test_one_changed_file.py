@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from patchbay.catalogue import catalogue as catalogue_module
+from patchbay.catalogue import planning
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.errors import StoreAway
 
@@ -32,6 +37,83 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, of: Any, name: str) -> list[str
 
     monkeypatch.setattr(of, name, call)
     return calls
+
+
+def functions_called(work: Callable[[], Any]) -> int:
+    """Return how many functions of the hub this thread calls in some work, those that dataclasses make included."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call" and (
+            "/patchbay/" in frame.f_code.co_filename or frame.f_code.co_filename == "<string>"
+        )
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def cost_of_one_change(bench: Any, catalogue: Any, text: str) -> tuple[int, int]:
+    """Save a file; return the functions called by the scan and the refresh, and those of the next whole list."""
+    bench.drop("s0.py", text)
+    assert not catalogue._folder.scan()
+    found = functions_called(lambda: catalogue._import_from_folder(catalogue._folder.scan))
+    assert catalogue.find("s0").definition == bench.keep(text)
+    return found, functions_called(catalogue.aggregate)
+
+
+def test_the_work_for_one_saved_file_does_not_grow_with_the_number_of_other_servers(bench: Any) -> None:
+    """51.7: calls of functions are counted, not time."""
+    for number in range(5):
+        bench.drop(f"s{number}.py", HELLO)
+    catalogue = started(bench)
+    cost_of_one_change(bench, catalogue, HELLO + "\n")  # what is loaded once is loaded here
+    few = cost_of_one_change(bench, catalogue, HELLO + "\n" * 2)
+    for number in range(5, 65):
+        bench.drop(f"s{number}.py", HELLO)
+    for _ in range(2):
+        catalogue._import_from_folder(catalogue._folder.scan)
+    assert len(catalogue.served) >= 65
+    cost_of_one_change(bench, catalogue, HELLO + "\n" * 3)
+    many = cost_of_one_change(bench, catalogue, HELLO + "\n" * 4)
+    assert many[0] - few[0] < 10, "the scan and the refresh look at the changed server alone"
+    assert many[1] - few[1] <= 60, "the list of all servers asks each other server for its entries once"
+
+
+def test_a_saved_file_builds_one_server_and_recognizes_no_other_configuration(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """51.7"""
+    for number in range(5):
+        bench.configure(f"far{number}", {"kind": "upstream", "address": f"http://127.0.0.1:9/{number}"})
+        bench.drop(f"s{number}.py", HELLO)
+    catalogue = started(bench)
+    built = count_calls(monkeypatch, catalogue_module, "build_server")
+    recognized = count_calls(monkeypatch, planning, "configured_kind")
+    cost_of_one_change(bench, catalogue, HELLO + "\n")
+    assert (built, recognized) == (["build_server"], [])
+    bench.configure("far9", {"kind": "upstream", "address": "http://127.0.0.1:9/9"})
+    catalogue.refresh()
+    assert len(recognized) == 6 and catalogue.find_any("far9") is not None
+
+
+def test_the_names_of_a_changed_server_change_in_the_list_of_all_servers(bench: Any) -> None:
+    bench.drop("s0.py", HELLO)
+    bench.drop("s1.py", HELLO)
+    catalogue = started(bench)
+    assert {"s0__hello", "s1__hello"} <= catalogue.aggregate().tools.keys()
+    kept = catalogue.aggregate().tools["s1__hello"]
+    cost_of_one_change(bench, catalogue, WAVE)
+    now = catalogue.aggregate().tools
+    assert "s0__hello" not in now and "s0__wave" in now and now["s1__hello"] is kept
+    bench.remove("s1.py")
+    for _ in range(2):
+        catalogue._import_from_folder(catalogue._folder.scan)
+    assert "s1__hello" not in catalogue.aggregate().tools
 
 
 def test_a_server_stays_that_of_its_own_file_while_the_file_is_saved(bench: Any) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, ReadOnly, StaleUpdate
+from patchbay.protocol.schedules import scheduler as scheduler_module
 from patchbay.protocol.schedules.records import Run
 from patchbay.protocol.schedules.scheduler import Scheduler
+from patchbay.protocol.schedules.schedules import Key, Schedule
 from tests.hubs import Hub
 from tests.waiting import until
 
@@ -186,3 +189,31 @@ def test_a_run_that_the_end_of_the_hub_cancels_is_left_to_the_next_start(hub: Hu
     scheduler(hub).close()
     (left,) = runs(hub, "wait")
     assert left.ended is None and left.alive_until <= scheduler(hub).now()
+
+
+def test_a_changed_server_has_its_schedules_read_again_and_the_others_keep_theirs(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """51.7"""
+    one = scheduler(hub)
+    until(lambda: one._schedules.keys() == {("desk", tool) for tool in CONFIG["tools"]}, "the schedules of desk")
+    listed: list[set[str]] = []
+    real = scheduler_module.list_schedules
+
+    def list_some(served: Mapping[str, Server]) -> dict[Key, Schedule]:
+        listed.append({*served})
+        return real(served)
+
+    monkeypatch.setattr(scheduler_module, "list_schedules", list_some)
+    kept = one._schedules["desk", "greet"]
+    servers = hub.catalogue.settings.servers
+    (servers / "vault.py").write_text(VAULT + "\n")
+    (servers / "vault.mcp.json").write_text(
+        json.dumps({"auto_discover": True, "tools": {"open": {"schedule": RARELY}}})
+    )
+    until(lambda: ("vault", "open") in one._schedules, "the schedule of vault")
+    assert {*map(frozenset, listed)} == {frozenset({"vault"})}
+    assert one._schedules["desk", "greet"] is kept
+    (servers / "vault.mcp.json").unlink()
+    until(lambda: ("vault", "open") not in one._schedules, "the end of the schedule of vault")
+    assert one._schedules["desk", "greet"] is kept
