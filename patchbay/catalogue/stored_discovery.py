@@ -46,6 +46,10 @@ SHIPPED_KINDS = "patchbay.kinds."
 """Prefix of the modules whose discoveries are stored; the version covers no others."""
 
 
+DISCOVERING_CODE = ("kinds/**/*.py", "environments/*.py", "occurrences/event_types.py", "syntax.py")
+"""The modules, as patterns below the package, on which the result of a discovery depends, besides the descriptors."""
+
+
 def read_definition(row: ServerRow, source: bytes) -> Discovery:
     """Read the definition of a row. Raises ConfigError for one that cannot be read."""
     return discover(row.kind, row.name, source)
@@ -144,7 +148,8 @@ RECENT = RecentDiscoveries()
 @cache
 def discovery_topic() -> str | None:
     """Return the topic for this version of the code; None when the source files are not there to identify it."""
-    code = [Path(descriptors.__file__), *sorted(Path(__file__).parents[1].glob("kinds/**/*.py"))]
+    package = Path(__file__).parents[1]
+    code = [Path(descriptors.__file__), *(file for one in DISCOVERING_CODE for file in sorted(package.glob(one)))]
     digest = sha256(f"{sys.version} {version('jsonschema-rs')}".encode())
     try:
         for file in code:
@@ -158,7 +163,7 @@ def _parse(stored: Any) -> Discovery | None:
     """Return the stored form as a value; None for one that is absent or not of this form."""
     try:
         return Discovery(
-            tuple(Descriptor(**one) for one in stored["descriptors"]),
+            tuple(Descriptor(**{**one, "other_names": tuple(one["other_names"])}) for one in stored["descriptors"]),
             tuple(Problem(**one) for one in stored["problems"]),
             stored["description"],
             {str(name): int(line) for name, line in stored["imports"].items()},

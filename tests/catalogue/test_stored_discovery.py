@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from patchbay.catalogue import stored_discovery
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.stored_discovery import (
+    DISCOVERING_CODE,
     KEPT_SECONDS,
     MAX_RECENT,
     RECENT,
@@ -23,6 +25,8 @@ from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import DISCOVERED
+from tests.source_modules import read
+from tests.test_layers import graph_of
 
 SOURCE = '''"""A server."""
 
@@ -101,6 +105,17 @@ def test_a_stored_discovery_that_cannot_be_read_is_made_again(data: bytes) -> No
     row = ServerRow("walk", "python", cid_of(source))
     store.journal.append(f"{discovery_topic()}", data.replace(b"CID", row.definition_cid.encode()), KEPT_SECONDS)
     assert StoredDiscoveries(store).read(row, source) == read_definition(row, source)
+
+
+def test_the_version_covers_the_code_that_reads_definitions() -> None:
+    """A change of this code makes new discoveries. Errors and interfaces have no part in the result."""
+    graph = graph_of(read("patchbay/**/*.py"))
+    readers = ("kinds.discovery", "kinds.python.discovery", "kinds.shell.discovery")
+    used = {name for reader, names in graph.items() if reader.startswith(readers) for name in names}
+    package = Path(stored_discovery.__file__).parents[1]
+    covered = {file for pattern in DISCOVERING_CODE for file in package.glob(pattern)}
+    beside = {name for name in used if package.joinpath(*name.split(".")).with_suffix(".py") not in covered}
+    assert beside == {"descriptors", "errors", "kind"}
 
 
 def test_another_version_of_the_code_makes_its_own_discoveries(monkeypatch: pytest.MonkeyPatch) -> None:

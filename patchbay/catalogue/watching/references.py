@@ -92,7 +92,9 @@ class ReferencedFiles:
 
         `config` is the CID of its configuration, None without one. Raises ContentError.
         """
-        apps = self._apps.get(file, {})
+        apps = self._apps.get(file)
+        if not apps:
+            return config
         try:
             fields = parse_file(self._blobs.get(config) if config is not None else DISCOVERED)
         except ParseError:
