@@ -73,12 +73,16 @@ def pytest_collection() -> Iterator[None]:
 
 
 FIRST = ("tests/zoo/",)
-"""Tests that wait for a minute with little work: they begin first, so that others run beside them until the end."""
+"""Tests that wait for a minute with little work: they begin early, so that others run beside them until the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of FIRST before the others."""
-    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    """Put the modules that run alone before all others, and then the tests of FIRST.
+
+    At the beginning, a module that runs alone waits for no long test of another worker, and the type checks, which
+    take one processor, run beside it (`scripts/test`).
+    """
+    items.sort(key=lambda item: (item.get_closest_marker("alone") is None, not item.nodeid.startswith(FIRST)))
 
 
 @pytest.fixture(autouse=True)

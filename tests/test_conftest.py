@@ -1,4 +1,4 @@
-"""tests/conftest.py: what the environment of the machine must not change in the tests."""
+"""tests/conftest.py: what the environment of the machine must not change in the tests, and the order of the tests."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def test_this_holds_where_the_machine_forbids_it() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"{__file__}::{name}"]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, VARIABLE: "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_modules_that_run_alone_begin_before_the_others() -> None:
+    """Otherwise each of them would wait until the tests of the other workers end, while nothing new begins."""
+    files = ["tests/test_topics.py", "tests/zoo/test_programs_that_end.py", "tests/conformance/test_conformance_alone.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--collect-only", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = [line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line]
+    assert list(dict.fromkeys(found)) == files[::-1], done.stdout
