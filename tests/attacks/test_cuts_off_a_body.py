@@ -104,11 +104,16 @@ def status(hub: Hub, data: bytes, ends: bool = True) -> int:
     return int(answer.split(b" ")[1]) if answer else 0
 
 
-def left_behind(hub: Hub) -> list[str]:
-    """What a request of this module would leave behind, and what one would have removed."""
+@pytest.fixture(scope="module")
+def operator(hub: Hub) -> Iterator[httpx2.Client]:
+    """The operator's program, which looks after each attack: a client for each look would read all certificates."""
+    with httpx2.Client(base_url=f"http://127.0.0.1:{hub.port}", headers=hub.as_operator(), timeout=BOUND) as client:
+        yield client
 
-    def get(path: str) -> httpx2.Response:
-        return httpx2.get(f"http://127.0.0.1:{hub.port}{path}", headers=hub.as_operator())
+
+def left_behind(hub: Hub, operator: httpx2.Client) -> list[str]:
+    """What a request of this module would leave behind, and what one would have removed."""
+    get = operator.get
 
     found = ["a variable"] if get("/variables/halfway").status_code != 404 else []
     found += ["no variable"] if get("/variables/kept").status_code != 200 else []
@@ -119,48 +124,52 @@ def left_behind(hub: Hub) -> list[str]:
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_a_chunked_body_that_is_cut_off_is_not_processed(hub: Hub, kind: str, cut: str) -> None:
+def test_a_chunked_body_that_is_cut_off_is_not_processed(
+    hub: Hub, operator: httpx2.Client, kind: str, cut: str
+) -> None:
     method, path, media, body = REQUESTS[kind]
     sent = head(hub, f"{method} {path}", f"Content-Type: {media}", CHUNKED) + CUTS[cut](body)
     assert status(hub, sent, ends=cut != "trailers") == 400
-    assert left_behind(hub) == []
+    assert left_behind(hub, operator) == []
 
 
 @pytest.mark.parametrize("size", [20, 20_000], ids=["short", "long"])
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_a_body_shorter_than_its_length_is_not_processed(hub: Hub, kind: str, size: int) -> None:
+def test_a_body_shorter_than_its_length_is_not_processed(
+    hub: Hub, operator: httpx2.Client, kind: str, size: int
+) -> None:
     method, path, media, body = REQUESTS[kind]
     sent = head(hub, f"{method} {path}", f"Content-Type: {media}", f"Content-Length: {len(body) + size}") + body
     assert status(hub, sent) in (0, 400)
-    assert left_behind(hub) == []
+    assert left_behind(hub, operator) == []
 
 
 @pytest.mark.parametrize("end", [b"", b"0\r\n\r\n"], ids=["cut-off", "whole"])
-def test_a_body_over_the_limit_is_not_processed(hub: Hub, end: bytes) -> None:
+def test_a_body_over_the_limit_is_not_processed(hub: Hub, operator: httpx2.Client, end: bytes) -> None:
     sent = head(hub, "PUT /variables/halfway", "Content-Type: text/plain", CHUNKED)
     sent += b"%x\r\n%s\r\n" % (100_001, b"x" * 100_001) + end
     assert status(hub, sent) in (0, 413)
-    assert left_behind(hub) == []
+    assert left_behind(hub, operator) == []
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_a_body_of_both_versions_of_http_is_cut_off_alike(hub: Hub, version: str) -> None:
+def test_a_body_of_both_versions_of_http_is_cut_off_alike(hub: Hub, operator: httpx2.Client, version: str) -> None:
     """HTTP/1.0 has no chunks; HTTP/2 is not offered."""
     for kind in ("Content-Length: 60", CHUNKED):
         sent = head(hub, "PUT /variables/halfway", "Content-Type: text/plain", kind, version=version)
         assert status(hub, sent + CUTS["inside-a-chunk"](TEXT)) in (0, 400)
-    assert left_behind(hub) == []
+    assert left_behind(hub, operator) == []
 
 
 @pytest.mark.parametrize("media", [URLENCODED, JSON])
-def test_no_route_processes_a_body_that_is_cut_off(hub: Hub, media: str) -> None:
+def test_no_route_processes_a_body_that_is_cut_off(hub: Hub, operator: httpx2.Client, media: str) -> None:
     """Whether the body of the request means something to the route or not."""
     body = {URLENCODED: FORM, JSON: b'{"name": "mark"}'}[media]
     for route in ALL_ROUTES:
         path = re.sub(r"<(?:\w+:)?(\w+)>", r"halfway", route.path)
         sent = head(hub, f"{route.method} {path}", f"Content-Type: {media}", CHUNKED) + CUTS["no-last-chunk"](body)
         assert status(hub, sent) >= 400, f"{route.method} {path}"
-    assert left_behind(hub) == []
+    assert left_behind(hub, operator) == []
 
 
 @pytest.mark.parametrize("kind", ["variable", "call", "form"])
@@ -180,7 +189,9 @@ def test_a_whole_chunked_body_is_processed(hub: Hub, tmp_path: Path, kind: str) 
 
 @pytest.mark.process
 @pytest.mark.parametrize("buffering", ["on", "off"])
-def test_nginx_passes_on_no_body_that_is_cut_off(hub: Hub, tmp_path: Path, buffering: str) -> None:
+def test_nginx_passes_on_no_body_that_is_cut_off(
+    hub: Hub, operator: httpx2.Client, tmp_path: Path, buffering: str
+) -> None:
     """As docs/sharing.md prints its configuration, and when nginx passes on each part of a body at once."""
 
     def with_buffering(folder: Path, port: int, behind: int, certificate: Path, key: Path) -> list[str]:
@@ -209,4 +220,4 @@ def test_nginx_passes_on_no_body_that_is_cut_off(hub: Hub, tmp_path: Path, buffe
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(65536):
                         continue
-            assert left_behind(hub) == [], cut
+            assert left_behind(hub, operator) == [], cut
