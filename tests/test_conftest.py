@@ -28,7 +28,8 @@ def test_this_holds_where_the_machine_forbids_it() -> None:
 @pytest.mark.slow
 def test_modules_that_run_alone_begin_before_the_others() -> None:
     """Otherwise each of them would wait until the tests of the other workers end, while nothing new begins."""
-    files = ["tests/test_topics.py", "tests/zoo/test_programs_that_end.py", "tests/conformance/test_conformance_alone.py"]
+    names = ("test_topics.py", "zoo/test_programs_that_end.py", "conformance/test_conformance_alone.py")
+    files = [f"tests/{name}" for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--collect-only", *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     found = [line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line]
