@@ -185,6 +185,13 @@ class Approvals:
             self._read()
             return sorted(self._known.values(), key=lambda one: one.made, reverse=True)
 
+    def count_waiting(self) -> int:
+        """Return how many calls wait for a decision."""
+        with self._lock:
+            self._read()
+            now = self.now()
+            return sum(one.state_at(now) == WAITING for one in self._known.values())
+
     def _change(self, step: Callable[[float], Approval]) -> Approval:
         """Store what `step` makes of the state of now, if it is new. Raises what `step` raises."""
         while True:

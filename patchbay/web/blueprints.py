@@ -73,6 +73,7 @@ def register_pages(app: Flask, dispatcher: Dispatcher, operators: Operators, dra
     services, settings = dispatcher.services, dispatcher.services.settings
     site = Site(services.catalogue, settings, services.activity, services.hosts, services.access, operators)
     site.add_prefix_to_links = add_prefix_to_links
+    site.count_waiting_calls = services.approvals.count_waiting
     drain.on_begin(site.directory.end)
     app.extensions |= {"site": site, "inspected_servers": InspectedServers(settings, whole_environment())}
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.

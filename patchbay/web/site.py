@@ -29,6 +29,7 @@ from patchbay.kinds.confinement_description import protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
+from patchbay.web.navigation import Reader, Waiting, count_ailing, describe_navigation
 from patchbay.web.operator.operators import Operators
 from patchbay.web.pages.data import describe_isolation, describe_problem, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
@@ -50,10 +51,12 @@ class UnknownVariable(PatchbayError):
 class Site:
     """The pages of one hub. `find_person` returns the name of the person who is signed in in the browser of the current
     request, or an empty text. `add_prefix_to_links` returns the JSON of a page with the path prefix in its links.
+    `count_waiting_calls` returns the number of calls that wait for an approval.
     """
 
     find_person: Callable[[], str] = staticmethod(lambda: "")
     add_prefix_to_links: Callable[[Any], Any] = staticmethod(lambda data: data)
+    count_waiting_calls: Callable[[], int] = staticmethod(lambda: 0)
 
     def __init__(
         self,
@@ -148,9 +151,10 @@ class Site:
         return values | {"protections": rows, "held": held, "has_documents": has_documents}
 
     def frame(self, here: str) -> dict[str, Any]:
-        """The values of every page: `site`, and in `here` the name of the current link of the navigation bar."""
+        """The values of every page: `site`, `navigation`, and the name of the current link in `here`."""
         return {
             "here": here,
+            "navigation": self._navigation(here),
             "site": {
                 "version": __version__,
                 "root": self.catalogue.store.names.get(ROOT) if self.visible.shows_everything else None,
@@ -163,6 +167,18 @@ class Site:
                 "person": self.find_person(),
             },
         }
+
+    def _navigation(self, here: str) -> dict[str, Any]:
+        """The links of the current reader, with the numbers of what waits for this reader."""
+        is_operator, seen = self.operators.lenient_proof().is_operator, self.visible
+        approvals = self.count_waiting_calls() if is_operator else 0
+        reader = Reader(
+            has_operator_pages=is_operator,
+            sees_configuration=seen.shows_everything,
+            may_inspect=is_operator or self.settings.mode == "personal",
+            has_people=self.settings.mode == "shared",
+        )
+        return describe_navigation(here, reader, Waiting(approvals + count_ailing(seen.all()), approvals))
 
     def _problem(self) -> str | None:
         """What is wrong with the configuration of the hub, for readers of the whole configuration."""

@@ -31,7 +31,7 @@ class _Views:
         response = render_answer(
             self._site,
             "approvals.html",
-            "access",
+            "approvals",
             {"approvals": [describe_approval(one, now) for one in self._approvals.all()]},
             csrf=self._site.operators.csrf(),
         )

@@ -72,7 +72,7 @@ class _Views:
         response = render_answer(
             self._site,
             "keys.html",
-            "access",
+            "keys",
             data,
             **news,
             fields=fields or {},

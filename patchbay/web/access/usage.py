@@ -108,7 +108,9 @@ def usage_blueprint(site: Site, numbers: CallerNumbers) -> Blueprint:
         sees_all = is_operator and not named
         rows = numbers.of_all() if sees_all else numbers.of(named if is_operator else site.sender.id)
         data = {"all": is_operator, "rows": rows}
-        response = render_answer(site, "usage.html", "access", data, caller=named, most=MAX_CALLERS)
+        response = render_answer(
+            site, "usage.html", "usage" if is_operator else "account", data, caller=named, most=MAX_CALLERS
+        )
         response.headers["Cache-Control"] = "no-store"
         return response
 

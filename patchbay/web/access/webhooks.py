@@ -28,7 +28,7 @@ class _Views:
         now = self._webhooks.store.now()
         found = [_values(one, self._webhooks.progress(one.id)[0], now) for one in self._webhooks.all()]
         response = render_answer(
-            self._site, "webhooks.html", "access", {"webhooks": found}, csrf=self._site.operators.csrf()
+            self._site, "webhooks.html", "webhooks", {"webhooks": found}, csrf=self._site.operators.csrf()
         )
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -90,7 +90,7 @@ class _Views:
         response = render_answer(
             self._site,
             "pins.html",
-            "servers",
+            "pins",
             {"operator": is_operator, "servers": rows if is_operator else []},
             refusal=explain_refusal(self._site),
             problem=problem,
@@ -111,7 +111,7 @@ class _Views:
         return render_answer(
             self._site,
             "pin.html",
-            "servers",
+            "pins",
             {
                 "operator": is_operator,
                 "server": self._summary(server, loaded),

@@ -123,7 +123,7 @@ class _Views:
         response = render_answer(
             self._site,
             "registry.html",
-            "servers",
+            "registry",
             data,
             registry=self._registries.label,
             refusal=explain_refusal(self._site),

@@ -75,7 +75,7 @@ class _Views:
             "held": held,
         }
         refusal, csrf = explain_refusal(self._site), self._site.operators.csrf()
-        response = render_answer(self._site, "updates.html", "servers", data, refusal=refusal, csrf=csrf)
+        response = render_answer(self._site, "updates.html", "registry", data, refusal=refusal, csrf=csrf)
         response.status_code = status
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -22,7 +22,7 @@ def nodes_blueprint(site: Site) -> Blueprint:
         store = site.catalogue.store
         nodes = [asdict(node) for node in living_nodes(store)] if store.is_shared else []
         data = {"shared": store.is_shared, "nodes": nodes}
-        response = render_answer(site, "nodes.html", "activity", data)
+        response = render_answer(site, "nodes.html", "nodes", data)
         response.headers["Cache-Control"] = "no-store"
         return response
 

@@ -27,7 +27,7 @@ class _Views:
         """GET: all schedules. Raises NotOperator."""
         self._site.operators.check_operator()
         response = render_answer(
-            *(self._site, "schedules.html", "servers", {"schedules": list_runs(self._scheduler)}),
+            *(self._site, "schedules.html", "schedules", {"schedules": list_runs(self._scheduler)}),
             csrf=self._site.operators.csrf(),
         )
         response.headers["Cache-Control"] = "no-store"
@@ -43,7 +43,7 @@ class _Views:
         server, tool = fields.get("server", ""), fields.get("tool", "")
         run = self._scheduler.run_now(server, tool, find_author(self._site))
         if wants_json(request.headers.get("Accept", "")):
-            return render_answer(self._site, "schedules.html", "servers", {"run": asdict(run)})
+            return render_answer(self._site, "schedules.html", "schedules", {"run": asdict(run)})
         return redirect_to(local_path(fields.get("next", PAGE)))
 
 
