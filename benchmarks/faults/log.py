@@ -49,6 +49,10 @@ class Log:
     seen: list[dict[int, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def count_acknowledged(self) -> int:
+        """Return the number of writes and calls that were answered as usual."""
+        return sum(map(len, [*self.written.values()])) + len(self.contents) + len(self.envelopes) + len(self.audited)
+
     def note(self, node: int, kind: str, begun: float, outcome: str, reason: str = "") -> None:
         """Note an operation that has just ended."""
         self.operations.append(Operation(node, kind, begun, time.monotonic(), outcome, reason))

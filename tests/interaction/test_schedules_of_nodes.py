@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from tests.databases import PostgresqlServer
+from tests.hubs import modern_request
 from tests.interaction.nodes import Nodes
 from tests.serving.running import Hub
 from tests.waiting import BOUND, until
@@ -35,6 +36,11 @@ def work(context) -> str:
         context.state[key] = True
         time.sleep(1000)
     return "done"
+
+
+def has_begun(context) -> bool:
+    """Whether the work has begun for the first time."""
+    return context.state.get("begun") is not None
 '''
 RARELY = "0 0 29 2 *"
 SHIFTED_CLOCK = """
@@ -52,6 +58,14 @@ def write_desk(folder: Path, **tools: dict[str, Any]) -> None:
 def told(hub: Hub, path: str) -> Any:
     """The JSON at a path, as a node tells its operator."""
     return httpx2.get(f"http://127.0.0.1:{hub.port}{path}", headers=hub.as_operator(), timeout=BOUND).json()
+
+
+def is_begun(hub: Hub) -> bool:
+    """Whether the work has begun, as its server tells a client."""
+    message, headers = modern_request("tools/call", {"name": "has_begun", "arguments": {}})
+    known = headers | hub.as_operator() | {"Accept": "application/json"}
+    answer = httpx2.post(f"http://127.0.0.1:{hub.port}/mcp/desk", json=message, headers=known, timeout=BOUND)
+    return bool(answer.json()["result"]["content"][0]["text"] == "true")
 
 
 def runs(hub: Hub, tool: str) -> list[dict[str, Any]]:
@@ -100,8 +114,10 @@ def test_a_run_whose_node_is_killed_is_made_by_another_one_if_the_tool_may_be_re
         for _ in range(3):
             nodes.start(stack)
         repeatable = {"schedule": "* * * * * *", "annotations": {"idempotentHint": True}}
-        write_desk(nodes.servers, work=repeatable)
+        write_desk(nodes.servers, work=repeatable, has_begun={})
         begun = until(lambda: runs(nodes.hubs[0], "work"), "a run begins")[-1]
+        # The run is claimed before its tool runs: without this mark, the next attempt would be the one that waits.
+        until(lambda: is_begun(nodes.hubs[0]), "the work begins")
         process = int(begun["node"].rpartition(":")[2])
         (own,) = (hub for hub in nodes.hubs if process in hub.workers())
         os.kill(own.process.pid, signal.SIGKILL)
