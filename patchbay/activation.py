@@ -196,7 +196,8 @@ class Call:
     `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
     the id of the approval that the call used; `client` names the client among those of its principal: its session, its
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
-    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown.
+    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown. Each progress moves the deadline
+    to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
     server: str
@@ -217,10 +218,29 @@ class Call:
     client: str = ""
     session: str = ""
     find_base_url: Callable[[], str] = str
+    progress_seconds: float = 0.0
+    extra_seconds: float = 0.0
+    has_progress: bool = False
 
     def left(self) -> float:
         """Return the seconds until the deadline, never negative."""
         return max(0.0, self.deadline - time.monotonic())
+
+    def note_progress(self) -> None:
+        """Give a call that reports progress its limit without progress again, within its limit in all.
+
+        Source: MCP specification 2025-11-25, basic/lifecycle, timeouts.
+        """
+        added = min(self.extra_seconds, time.monotonic() + self.progress_seconds - self.deadline)
+        if added > 0:
+            self.deadline += added
+            self.extra_seconds -= added
+            self.has_progress = True
+
+    def end_by(self, deadline: float) -> None:
+        """Let the call end no later than a `time.monotonic()` time, also with progress."""
+        self.deadline = min(self.deadline, deadline)
+        self.extra_seconds = max(0.0, min(self.extra_seconds, deadline - self.deadline))
 
     def ends_with_credentials(self) -> bool:
         """Whether the call is cancelled; it is so from the end of its sender's credentials on."""
@@ -267,6 +287,8 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
                 if event.progress <= highest:
                     continue
                 highest = event.progress
+                if call.extra_seconds:
+                    call.note_progress()
             is_pause = kind is Pause
             if is_pause:
                 _check_limits(call, started)
@@ -307,9 +329,18 @@ def _check_limits(call: Call, started: float) -> None:
     if call.cancelled or (now - started >= FIRST_PAUSE and call.ends_with_credentials()):
         raise Cancelled(f"cancelled: {call.cancelled.reason}")
     if now >= call.deadline:
-        raise TimedOut(f"timed out after {now - started:.1f} s")
+        raise TimedOut(f"timed out after {now - started:.1f} s{_explain_timeout(call)}")
     if call.hub is not None and call.hub.over():
         raise Stopping(f"the hub is stopping; it cancelled the call after {now - started:.1f} s")
+
+
+def _explain_timeout(call: Call) -> str:
+    """Return the end of a sentence that says which limit a call with progress reached; empty for any other call."""
+    if not call.has_progress:
+        return ""
+    if call.extra_seconds:
+        return f": it reported no progress for {call.progress_seconds:g} s"
+    return ": it reported progress until its limit in all (progress_timeout)"
 
 
 def described(problem: BaseException) -> str:

@@ -106,6 +106,12 @@ class Settings:
         "auto", "Format of the log; auto means console on a terminal, else json.", choices=("auto", "console", "json")
     )
     timeout: float = setting(30.0, "Time limit of a call, unless its server sets one.", "seconds")
+    progress_timeout: float = setting(
+        600.0,
+        "Time limit in all of a call of a mounted server without a limit of its own that reports progress; its usual"
+        " limit then counts from the newest progress.",
+        "seconds",
+    )
     isolation: str = setting(
         "process",
         "Where Python definitions run, unless their server sets it: in separate processes, or inside the hub.",

@@ -207,3 +207,48 @@ def test_an_exception_without_a_message_is_reported_by_its_name() -> None:
 
 def test_a_failure_may_be_made_of_another_exception() -> None:
     assert list(activate(raising(ToolFailed(ValueError("no"))), call_of())) == [Failed("no")]  # type: ignore[arg-type]
+
+
+def test_progress_gives_a_call_its_limit_without_progress_again() -> None:
+    """The deadline is over when the progress comes; the next silence is measured from there."""
+    call = call_of(-1, progress_seconds=20.0, extra_seconds=100.0)
+    events = list(activate(saying(Progress(1), PAUSE, Text("done")), call))
+    assert events[-1] == Done() and 70 < call.extra_seconds < 80 and call.has_progress
+    assert 0 < call.left() <= 20
+
+
+def test_progress_that_does_not_increase_gives_no_time() -> None:
+    """MCP, basic/utilities/progress: the value increases with each notification."""
+    call = call_of(20, progress_seconds=20.0, extra_seconds=100.0)
+
+    def handle(call: Call) -> Events:
+        yield Progress(2)
+        call.deadline = time.monotonic() - 1
+        yield Progress(2)
+        yield PAUSE
+
+    *_, last = activate(handle, call)
+    assert isinstance(last, Failed) and last.message.endswith(": it reported no progress for 20 s")
+
+
+def test_a_call_with_progress_ends_at_its_limit_in_all() -> None:
+    call = call_of(-5, progress_seconds=20.0, extra_seconds=3.0)
+    *_, last = activate(saying(Progress(1), PAUSE, Text("done")), call)
+    assert isinstance(last, Failed) and last.message.endswith("its limit in all (progress_timeout)")
+
+
+def test_progress_never_shortens_a_longer_deadline() -> None:
+    """Such as that of a task, or of a call that waited for an approval."""
+    call = call_of(3600, progress_seconds=20.0, extra_seconds=100.0)
+    before = call.deadline
+    list(activate(saying(Progress(1)), call))
+    assert (call.deadline, call.extra_seconds) == (before, 100.0)
+
+
+def test_a_call_inside_another_one_ends_with_it_also_with_progress() -> None:
+    outer, call = call_of(20), call_of(30, progress_seconds=30.0, extra_seconds=100.0)
+    call.end_by(outer.deadline)
+    assert (call.deadline, call.extra_seconds) == (outer.deadline, 0.0)
+    later = call_of(20, progress_seconds=20.0, extra_seconds=100.0)
+    later.end_by(later.deadline + 40)
+    assert later.extra_seconds == pytest.approx(40.0)

@@ -178,6 +178,8 @@ class CallRecording:
         self.ended = time.monotonic()
         if self._call is not None:
             # Not the call itself: thousands of finished calls may wait in the queue.
+            # Its deadline may have moved with progress or with a wait for a person.
+            self.deadline = max(self.deadline, self._call.deadline)
             self.approval, self._call = self._call.approval, None
         late = self.ended >= self.deadline
         if answer is None:

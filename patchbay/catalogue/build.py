@@ -45,7 +45,8 @@ Examine = Callable[[str, bytes, str, Mapping[str, Any], Discovery], Examination]
 
 @dataclass(frozen=True)
 class BuildContext:
-    """The inputs of every build. `timeout` is the hub's default in seconds; `readonly` lists read-only tools only.
+    """The inputs of every build. `timeout` is the hub's default in seconds, `progress_timeout` that of calls of mounts
+    with progress; `readonly` lists read-only tools only.
 
     `vouched` says whether an operator supplied a row, because only operators may mount servers; `connections` hold the
     connections to those, `rooms` call the tools of rooms. `read` reads a definition, `examine` says what it needs.
@@ -64,6 +65,7 @@ class BuildContext:
     read: Callable[[ServerRow, bytes], Discovery] = read_definition
     examine: Examine = examine_definition
     needed: Callable[[str], bool] = lambda name: True
+    progress_timeout: float = 0.0
 
 
 def broken_server(row: ServerRow, version: str, sentence: str) -> Server:
@@ -200,6 +202,7 @@ def configured_server(
         pinned=pinned,
         origin=row.origin,
         timeout=float(fields.get("timeout", context.timeout)),
+        progress_timeout=_progress_timeout(fields, context) if parts.upstream is not None else 0.0,
         listing=listing,
         upstream=parts.upstream,
         api=parts.api,
@@ -209,6 +212,12 @@ def configured_server(
         audience=parts.audience,
         first_seen=parts.first_seen,
     )
+
+
+def _progress_timeout(fields: Mapping[str, Any], context: BuildContext) -> float:
+    """Return the limit in all of a call with progress in seconds; 0 where a mount's own `timeout` is the limit."""
+    default = 0.0 if "timeout" in fields else context.progress_timeout
+    return float(fields.get("progress_timeout", default))
 
 
 def _remove_invalid_templates(templates: dict[str, Descriptor]) -> Iterator[Problem]:

@@ -389,7 +389,7 @@ class Catalogue(VisibleToAll):
             self._handlers,
             self.connections,
             partial(is_from_operator, self.store),
-            *(self._rooms, self._discoveries.read, self._examine, self._needed),
+            *(self._rooms, self._discoveries.read, self._examine, self._needed, self.settings.progress_timeout),
         )
 
     def rebuild(self, name: str, kind: str | None = None) -> None:

@@ -63,6 +63,7 @@ class Server:
     pinned: bool = False
     origin: str = "boot image"
     timeout: float = 30.0
+    progress_timeout: float = 0.0
     streams: bool = False
     listing: Listing = field(default_factory=Listing)
     upstream: StandingConnection | None = None

@@ -179,7 +179,7 @@ def run_tool(
     """
     check_arguments(server, descriptor, arguments)
     call = new_call(hub, server, descriptor, arguments, **terms)
-    call.deadline = min(call.deadline, no_later_than)
+    call.end_by(no_later_than)
     call.chain = call.chain or (f"{server.name}.{descriptor.name}",)
     return ToolRun(hub, server, descriptor, call, reference, passed_on)
 
@@ -237,8 +237,11 @@ def new_call(
 ) -> Call:
     """Return the Call of a descriptor (or None) with its deadline; `terms` are the fields that depend on the caller."""
     target = descriptor.target if descriptor is not None else {}
-    deadline = time.monotonic() + float(target.get("timeout", server.timeout))
-    return Call(server.name, target, arguments, deadline, hub=hub, **terms)
+    seconds = float(target.get("timeout", server.timeout))
+    call = Call(server.name, target, arguments, time.monotonic() + seconds, hub=hub, **terms)
+    if server.progress_timeout > seconds:
+        call.progress_seconds, call.extra_seconds = seconds, server.progress_timeout - seconds
+    return call
 
 
 def nearest(name: str, known: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.activation import Call
 from patchbay.activity.call_recording import digest_of
 from patchbay.activity.records import (
     OUTCOMES,
@@ -17,6 +19,8 @@ from patchbay.activity.records import (
     Record,
 )
 from patchbay.errors import InvalidParams
+from patchbay.jsonrpc import Result
+from patchbay.messages.callers import TransportInfo
 from patchbay.topics import ACTIVITY
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES as JOBS
@@ -144,6 +148,18 @@ def test_every_end_has_its_outcome(
     assert record.outcome in OUTCOMES
     if outcome == "timeout":
         assert record.ms >= 300
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(60.0, "tool_error"), (0.0, "timeout")])
+def test_a_failure_after_a_deadline_that_moved_is_no_timeout(hub: Hub, seconds: float, outcome: str) -> None:
+    """A deadline moves with progress, and with the wait for an approval."""
+    call = Call("quick", {}, {}, time.monotonic() - 1)
+    server = hub.catalogue.find("quick")
+    with hub.activity.begin("tools/call", "say", server, TransportInfo("quick")) as record:
+        record.calls(server.tools["say"], call)
+        call.deadline += seconds
+        record.end(Result(1, {"content": [], "isError": True}))
+    assert newest(hub).outcome == outcome
 
 
 def test_a_question_and_a_task_are_outcomes_of_their_own(hub: Hub) -> None:

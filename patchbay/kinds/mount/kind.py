@@ -29,6 +29,7 @@ FIELDS = frozenset(
     [
         *OWN_FIELDS,
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
+        "progress_timeout",
         *("environment", "limits", "listing", "activity", "mask_errors", "writes", "memory"),
     ]
 )
