@@ -9,7 +9,7 @@ the program makes the sockets and passes them to the hub (`confined_start.py`); 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -27,8 +27,12 @@ LOOPBACK, LOOPBACK_IPV6 = "127.0.0.1", "::1"
 FIRST_PROXY_PORT = 3128
 """The port of the proxy, or the next one that the list does not name for `localhost`."""
 
-NAMES_NETWORK = "127.86"
-"""Where the names of the list lead inside the namespace."""
+NAMES_NETWORK = "7.86"
+"""Where the names of the list lead inside the namespace: addresses that programs take for public ones.
+
+Programs that fetch what a caller names resolve it first, and refuse loopback, private and reserved addresses. These
+belong to a network that the internet does not use, and no packet for them leaves the namespace.
+"""
 
 UNPROXIED = "localhost,127.0.0.1,::1"
 """The value of NO_PROXY: the loopback device of the program has its own services, and those of the list."""
@@ -52,14 +56,13 @@ def plan_egress(egress: EgressList) -> EgressPlan:
     """Return what the namespace of a program with this list has."""
     direct = egress.direct()
     names = [host for host, _ in direct if host != LOCALHOST and not is_address(host)]
-    places = {
-        name: f"{NAMES_NETWORK}.{number // 250}.{number % 250 + 1}" for number, name in enumerate(dict.fromkeys(names))
-    }
+    listed = tuple(list_addresses(direct))
+    places = dict(zip(dict.fromkeys(names), _free_addresses(listed), strict=False))
     port = next(number for number in range(FIRST_PROXY_PORT, 65536) if (LOCALHOST, number) not in egress.exact)
     found: list[tuple[str, int, Destination | None]] = [(LOOPBACK, port, None)]
     for host, number in direct:
         found += ((address, number, (host, number)) for address in _addresses_of(host, places))
-    own = [one for one in list_addresses(direct) if not ip_address(one).is_loopback]
+    own = [one for one in (*listed, *places.values()) if not ip_address(one).is_loopback]
     return EgressPlan(
         tuple((address, number) for address, number, _ in found),
         tuple(target for _, _, target in found),
@@ -67,6 +70,12 @@ def plan_egress(egress: EgressList) -> EgressPlan:
         _write_hosts(places),
         _environment(f"http://{LOOPBACK}:{port}"),
     )
+
+
+def _free_addresses(listed: Collection[str]) -> Iterator[str]:
+    """Yield addresses for names, without those that the list itself names."""
+    every = (f"{NAMES_NETWORK}.{number // 250}.{number % 250 + 1}" for number in range(250 * 250))
+    return (one for one in every if one not in listed)
 
 
 def _addresses_of(host: str, places: Mapping[str, str]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from patchbay.processes.egress.egress_list import parse_egress_list
 from patchbay.processes.egress.egress_plans import plan_egress
 
@@ -21,14 +23,14 @@ def test_each_destination_but_wildcards_and_ipv6_has_a_socket() -> None:
     assert dict(zip(plan.listeners, plan.targets, strict=True)) == {
         ("127.0.0.1", 3128): None,
         ("10.0.0.5", 8080): ("10.0.0.5", 8080),
-        ("127.86.0.1", 443): ("a.example", 443),
-        ("127.86.0.2", 80): ("b.example", 80),
-        ("127.86.0.2", 443): ("b.example", 443),
+        ("7.86.0.1", 443): ("a.example", 443),
+        ("7.86.0.2", 80): ("b.example", 80),
+        ("7.86.0.2", 443): ("b.example", 443),
         ("127.0.0.1", 5432): ("localhost", 5432),
         ("::1", 5432): ("localhost", 5432),
     }
-    assert plan.addresses == ("10.0.0.5",)
-    assert {"127.0.0.1 localhost", "127.86.0.1 a.example", "127.86.0.2 b.example"} <= {*plan.hosts.splitlines()}
+    assert plan.addresses == ("10.0.0.5", "7.86.0.1", "7.86.0.2")
+    assert {"127.0.0.1 localhost", "7.86.0.1 a.example", "7.86.0.2 b.example"} <= {*plan.hosts.splitlines()}
     assert "c.example" not in plan.hosts
 
 
@@ -43,3 +45,20 @@ def test_many_hosts_have_an_address_each() -> None:
     plan = plan_egress(parse_egress_list([f"h{number}.example" for number in range(100)]))
     assert len({address for address, _ in plan.listeners[1:]}) == 100
     assert plan_egress(parse_egress_list([])).targets == (None,)
+
+
+def test_programs_take_the_address_of_a_name_for_a_public_one() -> None:
+    """mcp-server-fetch and others refuse names that lead to loopback, private or reserved addresses."""
+    plan = plan_egress(parse_egress_list([f"h{number}.example" for number in range(100)]))
+    assert len(plan.addresses) == 100
+    assert all(ip_address(one).is_global and not ip_address(one).is_reserved for one in plan.addresses)
+
+
+def test_the_address_of_a_name_is_none_that_the_list_names() -> None:
+    plan = plan_egress(parse_egress_list(["7.86.0.1:443", "a.example:443"]))
+    assert dict(zip(plan.listeners, plan.targets, strict=True)) == {
+        ("127.0.0.1", 3128): None,
+        ("7.86.0.1", 443): ("7.86.0.1", 443),
+        ("7.86.0.2", 443): ("a.example", 443),
+    }
+    assert plan.addresses == ("7.86.0.1", "7.86.0.2")
