@@ -24,6 +24,7 @@ from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.clients import clients_read_the_entry
 from tests.acceptance.confined import FILES, FOLDERS, run_confined
 from tests.acceptance.fresh import first_calls_are_in_time
+from tests.acceptance.hosts import run_with_hosts
 from tests.acceptance.jobs import do_jobs
 from tests.acceptance.packages import PACKAGES, Package
 from tests.acceptance.together import run_together
@@ -178,7 +179,10 @@ def main() -> int:
     parser.add_argument("--jobs", action="store_true", help="do twelve jobs of a new user's first hour")
     parser.add_argument("--together", action="store_true", help="forty packages in one hub at once, for some minutes")
     parser.add_argument("--confined", action="store_true", help="forty packages, each confined as every new mount is")
-    parser.add_argument("--as-user", action="store_true", help="with --confined: root runs the hub of an ordinary user")
+    parser.add_argument("--hosts", action="store_true", help="packages of Python, Node and Go with a list of hosts")
+    parser.add_argument(
+        "--as-user", action="store_true", help="with --confined and --hosts: root runs the hub of an ordinary user"
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long they run together [10]")
     given = parser.parse_args()
     if given.confined:
@@ -186,6 +190,10 @@ def main() -> int:
             (Path(name) / FILES).mkdir()
             prepared(Path(name) / FILES)
             return 0 if run_confined(Path(name), given.names, max(1, given.at_once), given.as_user) else 1
+    if given.hosts:
+        with tempfile.TemporaryDirectory(prefix="hosts-", dir=FOLDERS) as name:
+            Path(name).chmod(0o755)
+            return 0 if run_with_hosts(Path(name), given.names, given.as_user) else 1
     if given.together:
         with tempfile.TemporaryDirectory(prefix="together-") as name:
             prepared(Path(name))

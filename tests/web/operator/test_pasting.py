@@ -101,6 +101,7 @@ def test_the_page_offers_what_the_program_names_and_a_tick_writes_it(hub: Hub, t
     assert "writes" not in json.loads((hub.settings.servers / "others.json").read_text())
     plain = paste(hub, f"npx -y weather-tiles {tiles}").text
     assert f"It may change {tiles}" in unescape(plain) and "checked" not in plain
+    assert "Calls of excel-mcp-server may name files of yours" in paste(hub, "uvx excel-mcp-server stdio").text
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"confine": "off"}', '{"address": "mcp+npx://other"}'])
