@@ -57,7 +57,7 @@ class ProgramStart:
 
     environment: Mapping[str, str]
     folder: str
-    plan: Mapping[str, Any]
+    plan: dict[str, Any]
     temporary: Path
     egress: EgressPlan | None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from importlib.util import find_spec
@@ -52,7 +52,7 @@ def confining_words(descriptors: Sequence[int]) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", _LOAD, ",".join(map(str, descriptors)))
 
 
-def make_start_file(plan: Mapping[str, Any] | None) -> int:
+def make_start_file(plan: dict[str, Any] | None) -> int:
     """Return the descriptor of a file in memory with the program and a plan; None tries what this machine has.
 
     Linux only. The caller closes it.

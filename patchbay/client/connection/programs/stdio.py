@@ -266,7 +266,7 @@ class _Start:
     words: Sequence[str]
     environment: Mapping[str, str]
     folder: str
-    plan: Mapping[str, Any] | None = None
+    plan: dict[str, Any] | None = None
     temporary: Path | None = None
     egress: Egress | None = None
     record: int | None = None
