@@ -19,7 +19,7 @@ from tests.hubs import BOTH, modern_request, sse_messages
 from tests.interaction.mounts import until_tools_are_listed
 from tests.interaction.peers import MODERN
 from tests.interaction.programs import running_hub
-from tests.waiting import BOUND
+from tests.waiting import BOUND, until
 
 pytestmark = [pytest.mark.process]
 
@@ -187,6 +187,36 @@ def test_a_client_that_takes_json_alone_gets_a_promised_result_whole(addresses: 
     known = {"Content-Type": "application/json", "Accept": "application/json", **headers}
     answer = httpx2.post(addresses["itself"], json=message, headers=known, timeout=BOUND)
     assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json()["result"]["structuredContent"] == {"lines": ["x" * 100] * 20_000}
+
+
+def test_a_call_that_survives_gives_a_promised_result_whole_to_a_client_of_json(addresses: dict[str, str]) -> None:
+    """It was an error with a link, because the answer was stored as an event of a stream; so too when read again."""
+    call, lines = {"name": "promised", "arguments": {"count": 20_000}}, {"lines": ["x" * 100] * 20_000}
+    meta = {"io.patchbay/call": str(uuid4())}
+    for _ in range(2):
+        message, headers = modern_request("tools/call", call, meta=meta)
+        known = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+        result = httpx2.post(addresses["itself"], json=message, headers=known, timeout=BOUND).json()["result"]
+        assert result["structuredContent"] == lines and not result.get("isError")
+    # As a stream it has a link to the structured result.
+    known["Accept"] = "text/event-stream"
+    answer = httpx2.post(addresses["itself"], json=message, headers=known, timeout=BOUND)
+    streamed = sse_messages(answer.content)[-1]["result"]
+    assert streamed["isError"] and "The call worked" in streamed["content"][0]["text"]
+
+
+def test_a_quick_call_that_survives_gives_a_large_result_whole(addresses: dict[str, str]) -> None:
+    """Nothing was sent before it, so that its answer need not be a stream."""
+
+    def call() -> httpx2.Response | None:
+        meta = {"io.patchbay/call": str(uuid4())}
+        message, headers = modern_request("tools/call", {"name": "quick", "arguments": {"count": 20_000}}, meta=meta)
+        known = {"Content-Type": "application/json", "Accept": BOTH, **headers}
+        answer = httpx2.post(addresses["itself"], json=message, headers=known, timeout=BOUND)
+        return answer if answer.headers["Content-Type"] == "application/json" else None
+
+    answer = until(call, "a call that needs no quarter of a second")
     assert answer.json()["result"]["structuredContent"] == {"lines": ["x" * 100] * 20_000}
 
 

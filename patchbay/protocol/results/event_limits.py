@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.errors import PatchbayError
-from patchbay.jsonrpc import Failure, Message, Notification, Rendered, Request, Result, encode, failure
+from patchbay.jsonrpc import Failure, Message, Notification, Rendered, Request, Result, Sign, encode, failure
 from patchbay.protocol.results.result_limits import HEAD, NOT_KEPT, Keep, json_of, linked
 from patchbay.views.sse import MAX_EVENT_BYTES
 
@@ -41,6 +41,11 @@ def fitted(message: Message, keep: Keep) -> bytes:
     if isinstance(message, Failure):
         return encode(Failure(message.id, _cut({**message.error, "data": None}), message.status))
     return data
+
+
+def is_too_large(message: Message | Sign | None) -> bool:
+    """Whether a message is a result that is too large for an event."""
+    return isinstance(message, Result) and len(encode(message)) > MAX_EVENT_BYTES
 
 
 def is_question_too_large(question: Request) -> bool:

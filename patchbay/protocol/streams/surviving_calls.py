@@ -42,6 +42,7 @@ from patchbay.protocol.streams.call_names import CALL_KEY, CallName
 from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS, LOST_SECONDS, Heartbeat
 from patchbay.store import CLOSED, JournalEntry, Store
 from patchbay.topics import ACCESS_ENDED, ENDING
+from patchbay.views.sse import MAX_EVENT_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ MAX_TRIES = 3600
 """How often the answer of a call is written again, once a second, while the store is away."""
 
 # _ANSWER ends a call and _REFUSAL says that it did not begin; the first of them counts. _PAST outlasts the answer.
-_OPENED, _NOTE, _ANSWER, _REFUSAL, _PAST = b"o", b"n", b"a", b"r", b"p"
+# _WHOLE has the URI of the whole answer, where the one that follows it was made to fit into an event.
+_OPENED, _NOTE, _ANSWER, _REFUSAL, _PAST, _WHOLE = b"o", b"n", b"a", b"r", b"p", b"w"
 
 
 class Busy(PatchbayError):
@@ -101,15 +103,19 @@ class CallRun:
                 item = next(answers, None)
         except Exception:
             answer = failure(id, incident(log, "in a call that survives its connection"))
-        self.end(fitted(answer or failure(id, PatchbayError(CANCELLED)), keep), began=True)
+        answer = answer or failure(id, PatchbayError(CANCELLED))
+        self.end(fitted(answer, keep), began=True, whole=_keep_whole(answer, keep))
 
-    def end(self, answer: bytes, began: bool) -> None:
+    def end(self, answer: bytes, began: bool, whole: str | None = None) -> None:
         """Write the answer. While the store is away, try again each second: a reader waits for the answer.
 
-        `began` is False for a call that was refused: its id stays free.
+        `began` is False for a call that was refused: its id stays free. `whole` is the URI of an answer that was made
+        smaller.
         """
         numbered = _numbered(_ANSWER if began else _REFUSAL, self._count + 1, answer)
         entries: list[Entry] = [(self._name.topic, numbered, self._seconds if began else ID_SECONDS)]
+        if whole is not None:
+            entries.insert(0, (self._name.topic, _WHOLE + whole.encode(), self._seconds))
         if began:
             # The row of the answer comes before the mark that outlasts it: what makes room deletes up to the row.
             entries += [*self._kept.grow(len(numbered), is_last=True), (self._name.topic, _PAST, ID_SECONDS)]
@@ -244,14 +250,20 @@ class SurvivingCalls:
             self._room.release()
 
     def follow(
-        self, name: CallName, request: Request, is_current: Callable[[], bool]
+        self,
+        name: CallName,
+        request: Request,
+        is_current: Callable[[], bool],
+        read_whole: Callable[[str], bytes | None] | None = None,
     ) -> Iterator[tuple[str, bytes] | Pause | Wait]:
         """Yield (event id, message) pairs of a call after `name.after`, the answer in any case, for this request.
 
         They end without the answer when the hub stops, and when `is_current` is false: the credentials of the caller
-        were revoked. The call goes on then.
+        were revoked. The call goes on then. An answer fits into an event of a stream; for an answer of any size, the
+        reader gives a function that returns what is kept at a URI.
         """
         seq, number, owner, sent = 0, 0, "", time.monotonic()
+        whole: bytes | None = None
         with self._store.bus.subscribe([name.topic, ENDING, ACCESS_ENDED]) as mailbox:
             seq = self._newest(name)[0].seq - 1
             while is_current():
@@ -261,11 +273,15 @@ class SurvivingCalls:
                     if kind == _OPENED:
                         owner = orjson.loads(entry.data[1:])["owner"]
                         continue
+                    if kind == _WHOLE:
+                        whole = read_whole(entry.data[1:].decode()) if read_whole is not None else None
+                        continue
                     if kind == _PAST:
                         yield f"{name.id}-{number + 1}", encode(failure(request.id, PatchbayError(NOT_KEPT)))
                         return
                     counted, _, data = entry.data[1:].partition(b" ")
                     number = int(counted)
+                    data = whole if whole is not None else data
                     shown = _addressed(data, request) if number > name.after or kind != _NOTE else None
                     if shown is not None:
                         yield f"{name.id}-{number}", shown
@@ -318,6 +334,12 @@ class SurvivingCalls:
                 return True
             self._store.bus.publish(name.topic)
         return True
+
+
+def _keep_whole(answer: Message, keep: Keep) -> str | None:
+    """Keep an answer that is too large for an event; return its URI, or None for another one."""
+    data = encode(answer) if isinstance(answer, Result) else b""
+    return keep(data) if len(data) > MAX_EVENT_BYTES else None
 
 
 def _numbered(kind: bytes, number: int, data: bytes) -> bytes:

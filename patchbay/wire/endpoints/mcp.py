@@ -20,15 +20,15 @@ from patchbay.activation import CancelFlag
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
-from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
+from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
+from patchbay.protocol.results.event_limits import is_too_large
 from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
-from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.wire.endpoints.surviving_replies import SurvivingReplies
 from patchbay.wire.pipes.batches import answer_batch
 from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
@@ -69,7 +69,7 @@ Environ = MutableMapping[str, Any]
 PATH = "/mcp"
 HELD_BACK_SECONDS = 15.0
 """Seconds for which a call without an event to send keeps the head of its answer back, so that a result of any size is
-JSON. Clients and proxies wait longer than this for a head."""
+JSON. Proxies wait at least twice as long for a head (docs/operation.md)."""
 
 Leave = Callable[[], None] | None
 """Cancels the call of a client that has left; None for a call that goes on then."""
@@ -262,7 +262,7 @@ class McpOverHttp:
         answers: Iterator[Message | Sign],
         leave: Leave,
     ) -> Reply:
-        wants_stream = _is_more(first) or (_wants_progress(sent) and not (_is_too_large(first) or _is_refused(first)))
+        wants_stream = _is_more(first) or (_wants_progress(sent) and not (is_too_large(first) or _is_refused(first)))
         if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
             return self._stream(sent, caller, first, answers, leave)
         while first is not None and not isinstance(first, (Result, Failure)):
@@ -397,11 +397,6 @@ def _has_params(value: Any) -> bool:
 
 def _is_more(first: Message | Sign | None) -> bool:
     return first is not None and not isinstance(first, (Result, Failure))
-
-
-def _is_too_large(first: Message | Sign | None) -> bool:
-    """Whether a result is too large for an event of a stream."""
-    return isinstance(first, Result) and len(encode(first)) > MAX_EVENT_BYTES
 
 
 def _is_refused(first: Message | Sign | None) -> bool:

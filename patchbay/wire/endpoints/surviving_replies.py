@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
+from urllib.parse import urlsplit
 
 from patchbay.access.authentication import Unauthorized
+from patchbay.catalogue.contents.results import key_in_query
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.events import wait_blocking
 from patchbay.jsonrpc import Failure, Request, Result, failure
 from patchbay.messages.callers import Caller
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.results.event_limits import is_too_large
 from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import SurvivingCalls
 from patchbay.protocol.tasks.process_liveness import Heartbeat
@@ -58,7 +62,8 @@ class SurvivingReplies:
         access, sender = self._dispatcher.services.access, caller.wire.sender
         if not caller.wire.streams:
             name = replace(name, after=sys.maxsize)  # an answer in JSON has no notifications
-        events = self._calls.follow(name, request, lambda: access.is_current(sender))
+        read_whole = None if caller.wire.streams else partial(self._read_whole, caller.wire.principal)
+        events = self._calls.follow(name, request, lambda: access.is_current(sender), read_whole)
         if caller.wire.streams:
             body = ListeningBody(replay_body(events))
             self._dispatcher.streams.add(body)
@@ -70,8 +75,18 @@ class SurvivingReplies:
             return json_reply(failure(request.id, Unauthorized(REVOKED)), 401)
         return json_reply(failure(request.id, PatchbayError(STOPPING)), 503)
 
+    def _read_whole(self, principal: str, uri: str) -> bytes | None:
+        """Return the whole of a large answer; None when it is no longer kept."""
+        parts = urlsplit(uri)
+        return self._dispatcher.services.catalogue.contents.results.read(
+            parts.netloc, key_in_query(parts.query), principal
+        )
+
     def _begin(self, request: Request, caller: Caller, server: Server, name: CallName) -> Result | Failure | None:
-        """Begin the call unless it has begun; return an answer that refuses it, or fails it at once."""
+        """Begin the call unless it has begun; return an answer that refuses or fails it at once.
+
+        Also return a result that is there at once and too large for an event, so that it comes whole, as JSON.
+        """
         run = self._calls.begin(name)
         if run is None:
             return None
@@ -83,4 +98,4 @@ class SurvivingReplies:
             self._calls.refuse(run, first)
             return first
         self._calls.start(run, first, answers, request, keep)
-        return first if isinstance(first, Failure) else None
+        return first if isinstance(first, Failure) or is_too_large(first) else None
