@@ -63,6 +63,20 @@ def test_nothing_is_written_without_an_answer(tmp_path: Path, url: str) -> None:
     assert not list(tmp_path.glob("*.json"))
 
 
+def test_add_writes_the_line_for_what_a_value_names_and_says_which_files_only_calls_name(
+    tmp_path: Path, url: str
+) -> None:
+    """49"""
+    kept, servers = tmp_path / "kept", tmp_path / "servers"
+    kept.mkdir()
+    done = patchbay(servers, url, "add", "pypi:mcp-server-fetch", "--yes", "--env", f"DB_URL=sqlite:///{kept}/b.db")
+    assert done.exit_code == 0 and f'"writes": ["{kept}"]' in done.output, done.output
+    assert mounted(servers, "fetch")["writes"] == [str(kept)]
+    plain = patchbay(servers, url, "add", "pypi:mcp-server-git", "--yes")
+    assert plain.exit_code == 0 and "Calls of mcp-server-git may name files of yours" in plain.output
+    assert "writes" not in mounted(servers, "git")
+
+
 def test_a_secret_is_a_reference_and_a_required_value_has_to_be_given(tmp_path: Path, url: str) -> None:
     """37.4"""
     name = "com.example/weather"

@@ -13,6 +13,7 @@ from patchbay.client.addresses.targets import Stdio
 from patchbay.kinds.program_proposals import Proposal, propose, with_proposal
 
 FILESYSTEM = ("npx", "-y", "@modelcontextprotocol/server-filesystem")
+SQLITE = ("uv", "run", "--with", "mcp-server-sqlite", "--with", "mcp<2", "mcp-server-sqlite")
 MEMORY = ("npx", "-y", "@modelcontextprotocol/server-memory")
 
 
@@ -41,6 +42,11 @@ def proposed(home: Path, *words: str, cwd: str | None = None, folder: Path | Non
         (("uvx", "mcp-server-git", "--repository={home}/work"), {}, {"writes": ["{home}/work"]}),
         (("uvx", "mcp-server-sqlite", "--db-path", "~/own/new.db"), {}, {"writes": ["~/own"]}),
         (("npx", "-y", "any", "sqlite:///{home}/own/a.db"), {}, {"writes": ["{home}/own"]}),
+        (("uvx", "arxiv-mcp-server", "--storage-path", "{home}/own/papers"), {}, {"writes": ["{home}/own"]}),
+        ((*SQLITE, "--db-path", "{home}/own/a.db"), {}, {"writes": ["{home}/own"]}),
+        (("uvx", "mcp-alchemy"), {"DB_URL": "sqlite:///{home}/own/b.db"}, {"writes": ["{home}/own"]}),
+        (("uvx", "excel-mcp-server", "stdio"), {"EXCEL_FILES_PATH": "{home}/own"}, {"writes": ["{home}/own"]}),
+        (("uvx", "excel-mcp-server", "stdio"), {}, {}),
         (MEMORY, {"MEMORY_FILE_PATH": "{home}/own/memory.json"}, {"writes": ["{home}/own"]}),
         (("uv", "--directory", "{home}/work", "run", "a.py"), {}, {"writes": ["{home}/work"]}),
         (("npx", "-y", "@playwright/mcp@latest"), {}, {"needs": "browser"}),
