@@ -11,10 +11,9 @@ import pytest
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, ReadOnly, StaleUpdate
-from patchbay.protocol.schedules import scheduler as scheduler_module
 from patchbay.protocol.schedules.records import Run
 from patchbay.protocol.schedules.scheduler import Scheduler
-from patchbay.protocol.schedules.schedules import Key, Schedule
+from patchbay.protocol.schedules.schedules import Key, Schedule, list_schedules
 from tests.hubs import Hub
 from tests.waiting import until
 
@@ -198,13 +197,12 @@ def test_a_changed_server_has_its_schedules_read_again_and_the_others_keep_their
     one = scheduler(hub)
     until(lambda: one._schedules.keys() == {("desk", tool) for tool in CONFIG["tools"]}, "the schedules of desk")
     listed: list[set[str]] = []
-    real = scheduler_module.list_schedules
 
     def list_some(served: Mapping[str, Server]) -> dict[Key, Schedule]:
         listed.append({*served})
-        return real(served)
+        return list_schedules(served)
 
-    monkeypatch.setattr(scheduler_module, "list_schedules", list_some)
+    monkeypatch.setattr(f"{Scheduler.__module__}.list_schedules", list_some)
     kept = one._schedules["desk", "greet"]
     servers = hub.catalogue.settings.servers
     (servers / "vault.py").write_text(VAULT + "\n")
