@@ -11,7 +11,7 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
     "patchbay/protocol/request_context.py": ("python.workers.worker_pool",),
     "patchbay/web/operator/pasting.py": ("openapi.configuration",),
-    "patchbay/web/site.py": ("python.workers.worker_pool",),
+    "patchbay/web/pages/site.py": ("python.workers.worker_pool",),
 }
 """The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""
 
@@ -58,16 +58,6 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
         "postgresql",
         "sqlite",
     ),
-    "patchbay/web": (
-        "access",
-        "api",
-        "documents",
-        "oauth",
-        "operator",
-        "pages",
-        "people",
-        "rendering",
-        "upstreams",
-    ),
+    "patchbay/web": ("pages",),
 }
 """The subfolders of each folder that import from it and that it imports from."""

@@ -13,7 +13,7 @@ from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 PAGE, HOME = "/approvals", "/"
 APPROVE, REFUSE = "approve", "refuse"

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, request
 from patchbay.access.audit.chain import first_row, newest_rows, read_newest_lines, texts_of
 from patchbay.access.audit.verification import Verdict, verify
 from patchbay.web.pages.answers import check_number, render_answer
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 PAGE = "/audit"
 

@@ -21,7 +21,7 @@ from patchbay.topics import ACCESS
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 PAGE = "/access"
 CHECK, SAVE, REMOVE = "check", "save", "remove"

@@ -25,8 +25,8 @@ from patchbay.settings import SHARED
 from patchbay.topics import VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
+from patchbay.web.pages.site import Site, UnknownVariable
 from patchbay.web.rendering.content_kinds import image_type
-from patchbay.web.site import Site, UnknownVariable
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.requests.bodies import read_body
 from patchbay.wire.requests.security import SANDBOX_CSP

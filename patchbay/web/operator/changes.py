@@ -11,7 +11,7 @@ from flask import request
 from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
 from patchbay.errors import Refused
 from patchbay.web.operator.login import read_form
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.requests.security import check_same_origin
 

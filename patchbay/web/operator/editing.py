@@ -32,9 +32,9 @@ from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import describe_tool, page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server
 from patchbay.web.pages.server import describe_impact
+from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import excerpt
-from patchbay.web.site import Site
 from patchbay.wire.requests.authentication import is_local_request
 
 STATIC_SAMPLE = """{

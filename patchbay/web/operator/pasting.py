@@ -39,7 +39,7 @@ from patchbay.web.operator.line_boxes import add_ticked_lines, list_lines
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 from patchbay.wire.requests.authentication import is_local_request
 
 PAGE = "/servers/new/pasted"

@@ -26,9 +26,9 @@ from patchbay.web.operator.changes import explain_refusal, find_author, format_r
 from patchbay.web.operator.login import read_upload, redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.server import list_moves
+from patchbay.web.pages.site import Site
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
-from patchbay.web.site import Site
 
 MAX_SHOWN_CHANGES = 20
 """Changes of one server on one page, at most."""

@@ -13,7 +13,7 @@ from patchbay.errors import InvalidParams
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 PAGE = "/history/revoke"
 

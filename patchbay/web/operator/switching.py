@@ -22,7 +22,7 @@ from patchbay.web.operator.changes import find_author, follow_folder, read_chang
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 ON, OFF, RESTART, REMOVE, RESTORE, NETWORK = "on", "off", "restart", "remove", "restore", "network"
 

@@ -22,7 +22,7 @@ from patchbay.web.operator.changes import explain_refusal, follow_folder, read_c
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.registry import PAGE as REGISTRY
 from patchbay.web.pages.answers import render_answer, wants_json
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 PAGE = f"{REGISTRY}/updates"
 

@@ -34,8 +34,8 @@ from patchbay.web.pages.activity_numbers import (
 )
 from patchbay.web.pages.answers import check_number, render_answer
 from patchbay.web.pages.data import page_path
+from patchbay.web.pages.site import Site
 from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration
-from patchbay.web.site import Site
 from patchbay.wire.replies.accept import STREAM
 
 MAX_RECORDS = 1000

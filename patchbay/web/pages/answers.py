@@ -13,7 +13,7 @@ from flask import Response, request
 
 from patchbay.errors import InvalidParams
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 from patchbay.wire.replies.accept import wants_html
 
 

@@ -27,9 +27,9 @@ from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.past_roots import image_rows, list_root_changes
 from patchbay.web.pages.server import compare_contents
+from patchbay.web.pages.site import Site
 from patchbay.web.rendering.differences import Difference, Rows, find_differences, is_boot_image
 from patchbay.web.rendering.templates import shorten_cid
-from patchbay.web.site import Site
 
 CHANGES_PER_PAGE = 50
 """Roots, or changes of names, on one page."""

@@ -17,7 +17,7 @@ from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
 from patchbay.web.pages.mcp import list_snippets, mend_values
-from patchbay.web.site import Site, base_url
+from patchbay.web.pages.site import Site, base_url
 
 
 class _Views:

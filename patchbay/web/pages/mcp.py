@@ -23,10 +23,10 @@ from patchbay.store import Store
 from patchbay.web.pages.answers import content_answer
 from patchbay.web.pages.data import endpoint_path, page_path, server_status
 from patchbay.web.pages.entries import page_entries
+from patchbay.web.pages.site import Site, base_url
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
-from patchbay.web.site import Site, base_url
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import CSP_WITH_APPS
 

@@ -40,8 +40,8 @@ from patchbay.web.pages.room_data import (
     list_tools,
     summarize_state,
 )
+from patchbay.web.pages.site import Site, base_url
 from patchbay.web.rendering.plots import format_duration
-from patchbay.web.site import Site, base_url
 from patchbay.wire.replies.accept import STREAM
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import check_same_origin

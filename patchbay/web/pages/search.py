@@ -17,7 +17,7 @@ from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.entries import entry_link
-from patchbay.web.site import Site
+from patchbay.web.pages.site import Site
 
 MAX_HITS = 100
 """Results of one search, at most."""

@@ -32,11 +32,11 @@ from patchbay.web.pages.answers import is_json_address, render_answer, wants_jso
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
 from patchbay.web.pages.schedules import list_runs
+from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable, highlight_source
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
-from patchbay.web.site import Site
 
 MAX_MOVES = 50
 """Changes of a name on one page, at most."""

@@ -22,7 +22,7 @@ from patchbay.cid import cid_of
 from patchbay.messages.versions import REVISIONS
 from patchbay.settings import OPEN
 from patchbay.web.pages.data import endpoint_path
-from patchbay.web.site import Site, base_url
+from patchbay.web.pages.site import Site, base_url
 
 CARD_TYPE, CATALOGUE_TYPE = "application/mcp-server-card+json", "application/ai-catalog+json"
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"

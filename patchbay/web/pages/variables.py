@@ -18,9 +18,9 @@ from patchbay.web.operator.changes import explain_refusal, find_author, format_r
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.server import list_moves
+from patchbay.web.pages.site import Site, UnknownVariable
 from patchbay.web.rendering.content_kinds import decode_text, detect_kind
 from patchbay.web.rendering.highlighting import highlight_source
-from patchbay.web.site import Site, UnknownVariable
 
 PAGE = "/variables"
 

@@ -22,9 +22,9 @@ from patchbay.errors import InvalidParams, Refused
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
+from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in
-from patchbay.web.site import Site
 from patchbay.web.upstreams.pages import describe_account as describe_upstream
 from patchbay.web.upstreams.pages import revoke_account
 

@@ -12,9 +12,9 @@ from patchbay.errors import InvalidParams
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in
-from patchbay.web.site import Site
 from patchbay.wire.requests.security import check_same_origin
 
 

@@ -11,9 +11,9 @@ from patchbay.access.people.people import Person, parse_name
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import list_answer
+from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import public_base_url
 from patchbay.web.people.sign_in import check_sign_in
-from patchbay.web.site import Site
 
 
 class _Views:

@@ -21,8 +21,8 @@ from patchbay.settings import Settings
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
-from patchbay.web.site import Site
 from patchbay.wire.requests.bodies import drop_body
 from patchbay.wire.requests.security import check_same_origin
 

@@ -21,8 +21,8 @@ from patchbay.upstreams.caller_credentials import PAGE, Upstream
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
+from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import public_base_url
-from patchbay.web.site import Site
 from patchbay.web.upstreams.applicants import Applicants
 
 CONNECT, DISCONNECT = "connect", "disconnect"
