@@ -16,11 +16,7 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
 """The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""
 
 MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
-    "patchbay/access": (
-        "credentials",
-        "oauth",
-        "people",
-    ),
+    "patchbay/access": ("credentials",),
     "patchbay/catalogue": (
         "contents",
         "operating",

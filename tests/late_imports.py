@@ -164,7 +164,7 @@ LOADED_LATER: dict[str, tuple[str, ...]] = {
         *("markdown_it", "nh3", "prometheus_client", "pygments"),
     ),
     "a sign-in": (
-        *("patchbay.access.accounts", "patchbay.access.oauth", "patchbay.access.people.people"),
+        *("patchbay.access.people.accounts", "patchbay.access.oauth", "patchbay.access.people.people"),
         *("argon2", "authlib", "joserfc", "webauthn"),
     ),
     "a line of the log": ("structlog", "rich"),

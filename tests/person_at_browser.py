@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.settings import Settings
 from patchbay.stores.sqlite import SqliteStore
 from tests.serving.running import Hub

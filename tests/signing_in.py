@@ -17,8 +17,8 @@ from argon2 import PasswordHasher
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.authentication import Credentials, authenticate
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.passwords import Passwords
 from patchbay.access.principals import Principal
 from tests.hubs import Hub

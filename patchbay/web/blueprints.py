@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.cli.completion import complete_person
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail

@@ -19,13 +19,13 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc9207.parameter import IssuerParameter
 from flask import Response
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.clients import GRANT_TYPES, Client
 from patchbay.access.oauth.codes import AuthorizationCode
 from patchbay.access.oauth.redirect_uris import BadRedirectUri, check_redirect_uri, is_registered
 from patchbay.access.oauth.resources import BadResource, parse_resource
 from patchbay.access.oauth.scopes import parse_scopes
 from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens, TokenFamily
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person
 from patchbay.errors import InvalidParams
 from patchbay.web.oauth.requests import HubRequest

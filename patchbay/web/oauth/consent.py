@@ -18,11 +18,11 @@ from authlib.oauth2 import OAuth2Error
 from flask import Response, request
 from itsdangerous import BadData
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.clients import Client
 from patchbay.access.oauth.redirect_uris import is_loopback_uri, redirect_origin
 from patchbay.access.oauth.resources import server_of
 from patchbay.access.oauth.scopes import describe_scope, parse_scopes
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Session
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import InvalidParams, PatchbayError, Refused

@@ -15,9 +15,9 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.clients import AUTH_METHODS, GRANT_TYPES, REGISTRATION_SECONDS, BadClientMetadata
 from patchbay.access.oauth.scopes import SCOPES
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import METADATA_PATHS, has_authorization_server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import parse

@@ -12,8 +12,8 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.scopes import describe_scope
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS
 from patchbay.access.people.people import Person, Session

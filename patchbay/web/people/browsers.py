@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from flask import Response, request
 from itsdangerous import BadData
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person, Session
 from patchbay.access.people.sessions import SESSION_SECONDS
 from patchbay.access.session_cookies import cookie_name, cookie_path, session_cookie_name

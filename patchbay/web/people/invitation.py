@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.invitations import Invitation, WrongInvitation
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS

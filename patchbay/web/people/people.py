@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person, parse_name
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.people import Person, UnknownPerson, parse_name
 from patchbay.access.people.sign_in_throttle import TooManyWrongPasswords

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.credentials import names
 from patchbay.access.credentials import validity as validity_module
 from patchbay.access.credentials.validity import Validity
 from patchbay.access.oauth.clients import Client
 from patchbay.access.operator_token import OperatorToken
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person
 from patchbay.access.principals import LOCAL, OPERATOR, SCHEDULE_IDS, Principal
 from patchbay.settings import Settings

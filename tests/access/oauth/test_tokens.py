@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.authentication import Credentials, Unauthorized
 from patchbay.access.oauth import codes as codes_module
 from patchbay.access.oauth import tokens as tokens_module
 from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
 from patchbay.access.oauth.clients import Client
 from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import MAX_CLIENTS
 from patchbay.access.principals import Principal
 from patchbay.settings import Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.access.accounts import Accounts
 from patchbay.access.people import people
+from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.invitations import Invitations, WrongInvitation
 from patchbay.access.people.people import People, UnknownPerson, parse_name
 from patchbay.errors import InvalidParams
