@@ -34,7 +34,7 @@ from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.ledger import STATE_BYTES, Limit
 from patchbay.catalogue.contents.tallies import Tally
-from patchbay.catalogue.operating.needed_servers import NeededServers
+from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
 from patchbay.environments.environments import PackageEnvironments

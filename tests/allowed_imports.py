@@ -19,9 +19,7 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
     "patchbay/access": ("credentials",),
     "patchbay/catalogue": (
         "contents",
-        "operating",
         "reading",
-        "visibility",
         "watching",
     ),
     "patchbay/cli": (

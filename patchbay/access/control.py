@@ -16,7 +16,7 @@ from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.visibility.catalogue_view import CatalogueView
-from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.kind import Audience
 from patchbay.topics import ACCESS_ENDED
 

@@ -25,7 +25,7 @@ from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.operating.needed_servers import NeededServers
+from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
@@ -34,7 +34,7 @@ from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.upkeep.regular_work import Upkeep, run_guarded
 from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
-from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
+from patchbay.catalogue.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs

@@ -7,7 +7,7 @@ import threading
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.operating.needed_servers import NeededServers
+from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
 from patchbay.messages.callers import TransportInfo, is_owner

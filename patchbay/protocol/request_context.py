@@ -22,7 +22,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.jsonrpc import Id, Request
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.messages.callers import Caller

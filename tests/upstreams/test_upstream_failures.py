@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
+from patchbay.catalogue.visible_catalogue import VisibleToAll
 from patchbay.upstreams.connections.standing_connection import StandingConnection
 from patchbay.upstreams.liveness import Patience
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving

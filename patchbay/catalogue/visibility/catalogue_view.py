@@ -17,7 +17,7 @@ from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server, unavailable_server, unknown_server
 from patchbay.catalogue.versions import unknown_version
 from patchbay.catalogue.visibility.server_filter import visible_part
-from patchbay.catalogue.visibility.visible_catalogue import Visibility
+from patchbay.catalogue.visible_catalogue import Visibility
 from patchbay.cid import canonical, content_in
 from patchbay.errors import ContentError, MissingBlob
 from patchbay.store import Blobs

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from patchbay.boot.grants import CALL, READ, SEE
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.visibility.visible_catalogue import Visibility
+from patchbay.catalogue.visible_catalogue import Visibility
 
 Entry = TypeVar("Entry")
 

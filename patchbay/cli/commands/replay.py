@@ -10,7 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.access.audit.chain import first_row
 from patchbay.assembly import assemble
-from patchbay.catalogue.operating.needed_servers import NeededServers
+from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub
 from patchbay.cli.messages import fail

@@ -12,7 +12,7 @@ from functools import partial
 
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
-from patchbay.catalogue.operating.needed_servers import NeededServers
+from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.cli.stdio.streams import (
     CALL_GRACE_SECONDS,
     CANCELLED_GRACE_SECONDS,

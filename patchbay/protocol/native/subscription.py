@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, OverQuota, PatchbayError
 from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message

@@ -27,7 +27,7 @@ from patchbay import __version__
 from patchbay.access.limits.usage import Usage
 from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.activity.recorder import MAX_QUEUED_RECORDS
-from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
 from patchbay.errors import StoreAway
 from patchbay.protocol.dispatch import Dispatcher

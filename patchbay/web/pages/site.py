@@ -22,7 +22,7 @@ from patchbay.activity.records import Filter, Record
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.documents.collection import Library
 from patchbay.errors import PatchbayError, UnknownServer
 from patchbay.kinds.confinement_description import protections
