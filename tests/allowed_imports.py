@@ -43,11 +43,7 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
         "streams",
         "tasks",
     ),
-    "patchbay/rooms": (
-        "folding",
-        "record",
-        "servers",
-    ),
+    "patchbay/rooms": ("servers",),
     "patchbay/stores": (
         "postgresql",
         "sqlite",

@@ -11,13 +11,13 @@ from typing import Any
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import PatchbayError
 from patchbay.rooms.bounds import Bounds
-from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Feed
 from patchbay.rooms.folding.acl import RULES, rules_of, with_exact_names
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import is_banned
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.record.log import Logged, Make, RoomLog
 from patchbay.store import Store
 

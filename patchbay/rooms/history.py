@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from patchbay.rooms.core import RoomCore, now_ms
-from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.folding.acl import Participant
 from patchbay.rooms.folding.rights import NOTHING, visible_from
@@ -13,6 +12,7 @@ from patchbay.rooms.folding.state import HUMAN
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.contents import is_kept
 from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.visibility import shown_envelope
 

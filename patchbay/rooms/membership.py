@@ -9,13 +9,13 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.acl import Participant
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import allowed_capabilities, is_banned, may_join, participant_of
 from patchbay.rooms.folding.state import AGENT, HUMAN
-from patchbay.rooms.hello import Hello, read_hello
 from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.errors import RoomRefused, TooMany, UnknownRoom
+from patchbay.rooms.record.hello import Hello, read_hello
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.session import NO_LONGER_LET_IN, UNLIMITED, Desk, RoomSession, SessionRights

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.rooms.feed import Delivery
-from patchbay.rooms.hello import SERVER
+from patchbay.rooms.record.hello import SERVER
 
 
 def is_for(state: Mapping[str, Any], session: str, delivery: Delivery) -> bool:

@@ -14,15 +14,15 @@ from secrets import token_hex
 from patchbay.errors import OverQuota, PatchbayError
 from patchbay.pins.offers import TOOL
 from patchbay.rooms.core import RoomCore, text_or_none
-from patchbay.rooms.errors import BadFrame, NotShown, RoomRefused
 from patchbay.rooms.folding.acl import is_limited
 from patchbay.rooms.folding.calls import NoRationale
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import Action, allowed_capabilities, decide
-from patchbay.rooms.hello import read_capabilities
 from patchbay.rooms.history import redact_entry
 from patchbay.rooms.membership import Members
 from patchbay.rooms.record.envelope import Json, hub_envelope, now_text
+from patchbay.rooms.record.errors import BadFrame, NotShown, RoomRefused
+from patchbay.rooms.record.hello import read_capabilities
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import advertise_again, announce
 from patchbay.rooms.servers.calls import Calls

@@ -14,7 +14,7 @@ from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import StaleUpdate
 from patchbay.pins.offers import SERVER_PREFIX, WHO
-from patchbay.rooms.errors import RoomRefused
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.record.log import RoomLog
 from patchbay.rooms.record.writers import give_back
 from patchbay.rooms.room import Room

@@ -20,7 +20,6 @@ from patchbay.errors import OverQuota, PatchbayError, StaleUpdate
 from patchbay.pins.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import now_ms
-from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.acl import RULES
 from patchbay.rooms.folding.fold import Fold, fold
 from patchbay.rooms.folding.rights import decide
@@ -28,6 +27,7 @@ from patchbay.rooms.folding.state import DEFAULT_POLICY, OWNER, copied
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.record.forks import make_fork_payload
 from patchbay.rooms.record.log import RoomLog
 from patchbay.rooms.record.writers import rows_of

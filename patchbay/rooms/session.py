@@ -14,14 +14,14 @@ from patchbay.activation import CallPlace
 from patchbay.errors import OverQuota, PatchbayError
 from patchbay.rooms.bounds import Rate
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.flow import Flow
 from patchbay.rooms.folding.rights import participant_of
-from patchbay.rooms.hello import has_streams
 from patchbay.rooms.history import past_deliveries
 from patchbay.rooms.owners import is_for
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, check_named, read_envelope
+from patchbay.rooms.record.errors import BadFrame, RoomRefused, TooMany
+from patchbay.rooms.record.hello import has_streams
 from patchbay.rooms.signatures import check_signature
 from patchbay.rooms.visibility import shown_envelope
 from patchbay.topics import ROOM_READERS

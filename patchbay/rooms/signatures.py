@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.record.canonical import is_signed, signed_bytes
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import RoomRefused
 
 
 def check_signature(state: Mapping[str, Any], session: str, rooms: Collection[str], envelope: Json) -> None:

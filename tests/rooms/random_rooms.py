@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
-from patchbay.rooms.errors import WrongLog
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.state import DEFAULT_POLICY, copied
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.contents import is_kept, split
 from patchbay.rooms.record.entry import Entry, make_entry
+from patchbay.rooms.record.errors import WrongLog
 
 Json = dict[str, Any]
 BEGIN = 1_700_000_000_000

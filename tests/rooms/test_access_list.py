@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchbay.pins.offers import load_offer
-from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.folding.acl import RULES, Listed, Participant, admits, resource_names, shows
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from patchbay.rooms.errors import WrongLog
 from patchbay.rooms.folding.acl import RULES, Participant, admits, with_exact_names
 from patchbay.rooms.folding.fold import Fold, fold
 from patchbay.rooms.folding.state import DEFAULT_POLICY
 from patchbay.rooms.record.entry import Entry, make_entry
 from patchbay.rooms.record.envelope import hub_envelope
+from patchbay.rooms.record.errors import WrongLog
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms

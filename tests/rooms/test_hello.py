@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.rooms.errors import BadFrame, RoomRefused
-from patchbay.rooms.hello import has_streams, read_hello
+from patchbay.rooms.record.errors import BadFrame, RoomRefused
+from patchbay.rooms.record.hello import has_streams, read_hello
 from patchbay.rooms.room import Room
 from tests.rooms.people import EVERYTHING, Person, hello
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, UnknownRoom
+from patchbay.rooms.record.errors import BadFrame, RoomExists, RoomRefused, UnknownRoom
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms

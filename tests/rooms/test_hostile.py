@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from patchbay.errors import PatchbayError
-from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.canonical import Signer, signed_bytes
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import frame_bytes, parse_frame
+from patchbay.rooms.record.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from tests.rooms.people import BOUNDS, KEY, Person, call, envelope, hello, rooms_of

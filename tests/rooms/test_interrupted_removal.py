@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
 from patchbay.errors import ContentError
-from patchbay.rooms.errors import RoomChanged, RoomRefused, UnknownRoom
+from patchbay.rooms.record.errors import RoomChanged, RoomRefused, UnknownRoom
 from patchbay.rooms.record.log import END
 from patchbay.rooms.rooms import Rooms
 from patchbay.store import Blobs

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchbay.cid import cid_of
-from patchbay.rooms.errors import BadFrame, WrongLog
 from patchbay.rooms.folding.fold import fold
 from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.entry import read_line
+from patchbay.rooms.record.errors import BadFrame, WrongLog
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.stores import open_store

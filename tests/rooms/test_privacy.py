@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.rooms.errors import RoomRefused, WrongLog
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import CONTENT_CID, WITHHELD, hub_envelope
+from patchbay.rooms.record.errors import RoomRefused, WrongLog
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms

@@ -12,7 +12,7 @@ from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
 from patchbay.catalogue.contents.ledger import Ledger, Limit
 from patchbay.errors import OverQuota
 from patchbay.events import Failed, Pause
-from patchbay.rooms.errors import RoomChanged, RoomExists, RoomRefused, UnknownRoom
+from patchbay.rooms.record.errors import RoomChanged, RoomExists, RoomRefused, UnknownRoom
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.rooms import Rooms
 from patchbay.stores import open_store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.rooms.errors import RoomRefused
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.room import Room
 from patchbay.rooms.session import UnlimitedRights
 from tests.rooms.people import envelope, hello

@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.events import Data, Done, Pause, Progress
 from patchbay.rooms import membership
-from patchbay.rooms.errors import RoomRefused
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.session import RoomSession

@@ -9,9 +9,9 @@ from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.folding.acl import resource_names, rules_of, shows
 from patchbay.rooms.folding.checks import MAX_TEXT_CHARACTERS, Impossible, check_right, from_hub, text_of
 from patchbay.rooms.folding.rights import participant_of
-from patchbay.rooms.hello import DEFAULT_PROFILE
 from patchbay.rooms.record.entry import Entry
 from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.hello import DEFAULT_PROFILE
 
 DEFAULT_TTL_MS = 60_000
 """Milliseconds that a call without `ttlMs` may take."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.rooms.errors import WrongLog
 from patchbay.rooms.folding.calls import CALL_TYPES
 from patchbay.rooms.folding.checks import Impossible, check_right
 from patchbay.rooms.folding.members import MEMBER_TYPES
@@ -22,6 +21,7 @@ from patchbay.rooms.record.canonical import cid_of_value
 from patchbay.rooms.record.contents import content_cid
 from patchbay.rooms.record.entry import Entry
 from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.errors import WrongLog
 
 Change = Callable[[Json, Entry], None]
 

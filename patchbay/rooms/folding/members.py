@@ -9,9 +9,9 @@ from patchbay.rooms.folding.checks import Impossible, check_right, from_hub, obj
 from patchbay.rooms.folding.policy import check_policy, check_role
 from patchbay.rooms.folding.rights import may_join
 from patchbay.rooms.folding.state import POWERS, copied
-from patchbay.rooms.hello import PROFILES
 from patchbay.rooms.record.entry import Entry
 from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.hello import PROFILES
 
 MEMBERSHIPS = ("invited", "joined", "left", "banned")
 PASSING = ("ephemeral", "ghost")

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchbay.rooms.folding.checks import Impossible
 from patchbay.rooms.folding.state import DEFAULT_POLICY, HISTORY, OWNER, POWERS
-from patchbay.rooms.hello import PROFILES
+from patchbay.rooms.record.hello import PROFILES
 
 MAX_RULES, MAX_PATTERNS, MAX_ROLES = 256, 256, 32
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from patchbay.rooms.folding.acl import Participant, admits
-from patchbay.rooms.hello import CALL, CLIENT, HOST, SERVER
 from patchbay.rooms.record.envelope import HUB
+from patchbay.rooms.record.hello import CALL, CLIENT, HOST, SERVER
 
 Action = Literal["mount", "announce", "call", "speak", "redact", "policy", "flags", "members", "fork", "read"]
 

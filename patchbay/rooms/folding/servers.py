@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from patchbay.rooms.folding.checks import Impossible, check_right, from_hub, object_of, session_of, text_of
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.folding.state import copied
-from patchbay.rooms.hello import SERVER_ID
 from patchbay.rooms.record.entry import Entry
 from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.hello import SERVER_ID
 
 TRANSPORTS = ("http-stream",)
 """Transport kinds that a room may mount. A program (`process`) would run code of a member on the hub."""

@@ -17,7 +17,7 @@ import orjson
 import rfc8785
 
 from patchbay.cid import cid_of
-from patchbay.rooms.errors import BadFrame
+from patchbay.rooms.record.errors import BadFrame
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from patchbay.cid import cid_of
-from patchbay.rooms.errors import BadFrame, WrongLog
 from patchbay.rooms.record.canonical import Signer, canonical_bytes, is_signed
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import BadFrame, WrongLog
 
 _SIG = b',"sig":"'
 """The beginning of the last field of an entry in canonical JSON; it is the last in the order of names."""

@@ -18,8 +18,8 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.record.canonical import canonical_bytes
+from patchbay.rooms.record.errors import BadFrame
 
 MAX_DEPTH = 32
 """Depth of nested objects and arrays in one envelope."""

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from patchbay.rooms.errors import WrongLog
 from patchbay.rooms.folding.acl import RULES, rules_of, with_exact_names
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.state import OWNER
 from patchbay.rooms.record.entry import read_line
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import WrongLog
 from patchbay.rooms.record.verification import LogCheck, Verdict, verify
 
 TAKEN_OVER = ("salt", "policy", "flags", "members")

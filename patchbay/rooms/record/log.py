@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import StaleUpdate
-from patchbay.rooms.errors import RoomChanged, RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.contents import Contents, content_cid, content_size, join, split
 from patchbay.rooms.record.entry import Entry, make_entry, read_stored
 from patchbay.rooms.record.envelope import WITHHELD, Json
+from patchbay.rooms.record.errors import RoomChanged, RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.record.snapshot import Snapshot, is_due, load_snapshot, store_snapshot
 from patchbay.rooms.record.writers import Writers
 from patchbay.store import Store

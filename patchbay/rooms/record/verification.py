@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
-from patchbay.rooms.errors import BadFrame, WrongLog
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import canonical_bytes, cid_of_value, is_signed, signed_bytes
 from patchbay.rooms.record.contents import content_cid, join
 from patchbay.rooms.record.entry import Entry, read_line
 from patchbay.rooms.record.envelope import WITHHELD, Json
+from patchbay.rooms.record.errors import BadFrame, WrongLog
 
 
 @dataclass(frozen=True, slots=True)

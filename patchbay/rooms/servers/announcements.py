@@ -15,11 +15,11 @@ from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import PatchbayError
 from patchbay.pins.offers import METHODS
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.acl import Participant, is_limited, matches, resource_names
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.visibility import shows_wire
 from patchbay.upstreams.lists.list_bounds import ListReader

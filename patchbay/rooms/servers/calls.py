@@ -13,11 +13,11 @@ from typing import Any
 
 from patchbay.activation import CallPlace, CancelFlag
 from patchbay.rooms.core import RoomCore, now_ms, text_or_none
-from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.contents import content_cid
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.answers import AnswerCache
 from patchbay.rooms.servers.counted import CountedCalls

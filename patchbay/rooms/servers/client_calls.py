@@ -13,11 +13,11 @@ from patchbay.errors import OverQuota, ToolFailed
 from patchbay.events import Content, Data, Done, Event, Failed, Progress
 from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.core import RoomCore, now_ms
-from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.folding.calls import MAX_TTL_MS
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.record.envelope import HUB, Json, hub_envelope
+from patchbay.rooms.record.errors import RoomRefused, TooMany
 from patchbay.rooms.servers.calls import Calls
 from patchbay.upstreams.promised_bytes import check_result
 

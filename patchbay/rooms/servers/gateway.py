@@ -12,10 +12,10 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Content, Done, Event, Failed, Log, Progress, Text
 from patchbay.pins.offers import RESOURCE, TOOL
 from patchbay.rooms.core import now_ms
-from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.folding.fold import Fold as RoomFold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import RoomRefused
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import Offered, advertise, append_server, check_tool_bound
 from patchbay.rooms.servers.calls import Calls

@@ -20,10 +20,10 @@ from patchbay.client.addresses.secrets import is_secret_name
 from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ContentError, PatchbayError
-from patchbay.rooms.errors import BadFrame, RoomRefused
 from patchbay.rooms.folding.servers import TRANSPORTS
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.errors import BadFrame, RoomRefused
 from patchbay.store import Store
 from patchbay.topics import ROOM_MANIFESTS
 from patchbay.upstreams.configuration import Mount

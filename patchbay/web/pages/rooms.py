@@ -19,9 +19,9 @@ from flask import Blueprint, Response, request
 from patchbay.errors import InvalidParams, PatchbayError, ReadOnly, Refused
 from patchbay.pins.offers import SERVER_PREFIX
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.rights import may_join
 from patchbay.rooms.folding.state import HISTORY
+from patchbay.rooms.record.errors import RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY

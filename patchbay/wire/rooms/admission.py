@@ -17,8 +17,8 @@ from patchbay.access.quotas import Quotas
 from patchbay.activation import CallPlace
 from patchbay.boot.grants import CALL, READ
 from patchbay.pins.offers import PROMPT, RESOURCE, SEPARATOR, SERVER_PREFIX, TOOL
-from patchbay.rooms.errors import NotShown, RoomRefused, UnknownRoom
 from patchbay.rooms.folding.calls import LISTS
+from patchbay.rooms.record.errors import NotShown, RoomRefused, UnknownRoom
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import NO_LONGER_LET_IN

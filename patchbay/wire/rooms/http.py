@@ -30,8 +30,8 @@ from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import failure
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.listener_slots import ListenerSlots
-from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.record.envelope import Json, parse_json
+from patchbay.rooms.record.errors import BadFrame
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.session import Receipt, RoomSession, SessionRights

@@ -19,8 +19,8 @@ from urllib.parse import parse_qs
 import orjson
 
 from patchbay.errors import PatchbayError
-from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
+from patchbay.rooms.record.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import NO_LONGER_LET_IN, RoomSession
 from patchbay.wire.endpoints.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes

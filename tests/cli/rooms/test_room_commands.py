@@ -12,7 +12,7 @@ from patchbay.cli.commands.rooms.group import LATE, room
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.rooms.address import parse_room_address
 from patchbay.client.rooms.hosted_server import default_id
-from patchbay.rooms.hello import SERVER_ID
+from patchbay.rooms.record.hello import SERVER_ID
 from patchbay.rooms.rooms import Rooms
 from tests.interaction.programs import free_port
 from tests.rooms.people import Person, rooms_of

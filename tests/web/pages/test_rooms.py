@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from patchbay.rooms.errors import WrongLog
+from patchbay.rooms.record.errors import WrongLog
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.views.hidden_characters import find_hidden_character

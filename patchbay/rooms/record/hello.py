@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.record.canonical import decode_key
 from patchbay.rooms.record.envelope import check_bounds
+from patchbay.rooms.record.errors import BadFrame
 
 PROTOCOL = "ENSO-1"
 PROFILES = ("persistent", "pseudonymous", "ephemeral", "ghost")
