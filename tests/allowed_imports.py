@@ -29,7 +29,6 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
     "patchbay/client": (
         "addresses",
         "connection",
-        "contracts",
         "profiles",
         "sources",
     ),

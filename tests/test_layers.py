@@ -19,7 +19,7 @@ from tests.late_imports import LATE_IMPORTS
 from tests.source_modules import Module, read
 
 ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
-    ("assets", "exit_codes", "raised", "sqlite", "syntax", "text_cache", "topics", "yaml_core"),
+    ("assets", "exit_codes", "raised", "sqlite", "suggestions", "syntax", "text_cache", "topics", "yaml_core"),
     ("errors", "events"),
     ("activation", "arguments", "cid", "fulltext", "hosts", "jsonrpc", "processes", "setting_values", "store"),
     ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "views"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from patchbay.boot.grants import CALL, EVERYTHING, READ, Grants, covers, fits
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.client.suggestions import find_similar_names
+from patchbay.suggestions import find_similar_names
 
 SKILLS = "skill://"
 """How the URIs of skills begin."""

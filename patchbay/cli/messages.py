@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.serving.garbage import without_collections
 from patchbay.settings import whole_environment
+from patchbay.suggestions import describe_unknown_name
 from patchbay.views.terminal import choose_color
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

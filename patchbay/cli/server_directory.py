@@ -20,13 +20,13 @@ from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_files import read_only_settings
 from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import RunningHub
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import UnknownServer
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.pins.records import default_changes
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Store
+from patchbay.suggestions import describe_unknown_name
 from patchbay.topics import BOOT
 from patchbay.upstreams.connections.standing_connections import StandingConnections
 from patchbay.upstreams.standing import MountContext

@@ -15,9 +15,9 @@ from patchbay.catalogue.rows import ServerRow, parse_row
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import unknown_server
 from patchbay.cid import cid_of
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams
 from patchbay.store import NameChange, Store
+from patchbay.suggestions import describe_unknown_name
 from patchbay.topics import SERVERS
 
 MOVES_PER_READ = 500

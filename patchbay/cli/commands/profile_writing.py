@@ -49,8 +49,8 @@ from patchbay.client.sources.http_profiles import add_endpoint_tools
 from patchbay.client.sources.http_targets import PLUGIN, make_connection_fields
 from patchbay.client.sources.http_updates import update_endpoints
 from patchbay.client.sources.mcp import McpSource
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import TIME_PROFILE, with_examples
+from patchbay.suggestions import describe_unknown_name
 from patchbay.views.terminal import is_terminal
 
 UPDATABLE_PLUGINS = {"mcp": "MCP server", "http": "HTTP API"}

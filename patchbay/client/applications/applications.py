@@ -24,8 +24,8 @@ from patchbay.client.applications.json_text import JsonText
 from patchbay.client.applications.references import Syntax
 from patchbay.client.applications.toml_text import TomlText
 from patchbay.client.applications.yaml_text import YamlText
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import ConfigError
+from patchbay.suggestions import describe_unknown_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from patchbay.client.contracts.schema_drift import (
     match_names,
     warn_of_invisible_characters,
 )
-from patchbay.client.suggestions import split_words
+from patchbay.suggestions import split_words
 
 Tool = Mapping[str, Any]
 ChangeKind = Literal["breaking", "review", "non-breaking"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchbay.client.contracts.schema_types import collect_properties, collect_required, resolve_reference
 from patchbay.client.contracts.signatures import format_signature
-from patchbay.client.suggestions import describe_unknown_name
+from patchbay.suggestions import describe_unknown_name
 
 
 def describe_wrong_arguments(tool: Mapping[str, Any], given: Collection[str]) -> str:

@@ -36,7 +36,7 @@ from patchbay.client.profiles.layouts import (
     parse_profile,
     parse_tool,
 )
-from patchbay.client.suggestions import find_similar_names
+from patchbay.suggestions import find_similar_names
 
 PRESETS_FILE = "mcp-launchers.json"
 

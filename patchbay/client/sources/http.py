@@ -57,10 +57,10 @@ from patchbay.client.sources.http_targets import (
     parse_target,
 )
 from patchbay.client.sources.records import get_arguments
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import parse
+from patchbay.suggestions import describe_unknown_name
 
 PROBE_SECONDS = 5.0
 """Seconds for one answer while finding out whether an API describes itself at a URL."""

@@ -46,10 +46,10 @@ from patchbay.client.sources.records import (
     make_resource_records,
 )
 from patchbay.client.sources.skills import has_skills, list_skills
-from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 from patchbay.raised.forms import format_raised, read_raised
+from patchbay.suggestions import describe_unknown_name
 
 LIST_METHODS: Mapping[str, Callable[[Connection, float | None], list[dict[str, Any]]]] = {
     "tools": Connection.list_tools,

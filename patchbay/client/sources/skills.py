@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.requests import Json
 from patchbay.client.errors import McpFailure
-from patchbay.client.suggestions import describe_unknown_name
+from patchbay.suggestions import describe_unknown_name
 from patchbay.yaml_core.strict import parse_front_matter
 
 EXTENSION = "io.modelcontextprotocol/skills"
