@@ -47,6 +47,5 @@ MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
         "postgresql",
         "sqlite",
     ),
-    "patchbay/web": ("pages",),
 }
 """The subfolders of each folder that import from it and that it imports from."""
