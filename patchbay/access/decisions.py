@@ -16,7 +16,8 @@ from hashlib import sha256
 import orjson
 
 from patchbay.access.principals import Principal, is_reserved_id
-from patchbay.boot.grants import ACTIONS, CALL, EVERYTHING, OPERATE, READ, SEE, Grant, Grants, covers
+from patchbay.boot.grants import ACTIONS, CALL, OPERATE, READ, SEE, Grant, Grants
+from patchbay.entry_patterns import EVERYTHING, covers
 
 USE = (SEE, CALL, READ)
 """The actions that a principal has on everything when no document restricts it."""

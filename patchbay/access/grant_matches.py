@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchbay.boot.grants import CALL, EVERYTHING, READ, Grants, covers, fits
+from patchbay.boot.grants import CALL, READ, Grants
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.entry_patterns import EVERYTHING, covers, fits
 from patchbay.suggestions import find_similar_names
 
 SKILLS = "skill://"

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from patchbay.access.call_rates import CallRates, RateLimit
 from patchbay.access.decisions import is_member
 from patchbay.access.principals import OPERATOR_ID, Principal
-from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
+from patchbay.boot.grants import Grants, Quota
 from patchbay.catalogue.contents import ledger
+from patchbay.entry_patterns import EVERYTHING, covers
 from patchbay.errors import OverQuota
 from patchbay.events import Mailbox
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import translate
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import jsonschema_rs
 import orjson
 
 from patchbay.cid import cid_of
+from patchbay.entry_patterns import ROOM
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file
 
@@ -25,12 +25,6 @@ SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "access.schema.js
 
 SEE, CALL, READ, OPERATE = "see", "call", "read", "operate"
 ACTIONS = (SEE, CALL, READ, OPERATE)
-
-EVERYTHING = "*"
-"""The pattern of every object, and the word for every principal."""
-
-ROOM = "room."
-"""How the name of a room's server begins."""
 
 _SERVER_PATTERN = re.compile(r"[A-Za-z0-9_-]*")
 """What the part of a pattern before its first dot may have besides wildcards."""
@@ -164,29 +158,3 @@ def check_can_match(pattern: str, where: str, path: str) -> None:
             f"{pattern!r:.120} can never match: the name of a server has only letters, digits, _ and -, and a dot"
             f" stands before the tool, as in notes.search{hint}",
         )
-
-
-def covers(pattern: str, server: str, entry: str) -> bool:
-    """Whether a pattern covers an entry of a server; an empty `entry` stands for the server as a whole.
-
-    A pattern without a dot covers servers. A pattern with a dot is `server.entry`, split at any of its dots; it covers
-    a server as a whole only when its entry part covers every entry, or when it is the name of that server.
-    """
-    if pattern.startswith(ROOM) and server.startswith(ROOM):
-        pattern, server = pattern[len(ROOM) :], server[len(ROOM) :]
-    if pattern == server:
-        return True
-    if "." not in pattern:
-        return fits(pattern, server)
-    dots = [place for place, letter in enumerate(pattern) if letter == "."]
-    return any(fits(pattern[:dot], server) and fits(pattern[dot + 1 :], entry) for dot in dots)
-
-
-def fits(pattern: str, text: str) -> bool:
-    """Whether a shell pattern (`*`, `?`, `[...]`) fits a whole text; upper and lower case differ."""
-    return pattern in (EVERYTHING, text) or _compiled(pattern)(text) is not None
-
-
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> Any:
-    return re.compile(translate(pattern)).match

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from patchbay.boot import change_names
-from patchbay.boot.grants import covers, parse_grants
+from patchbay.boot.grants import parse_grants
 from patchbay.errors import ConfigError
 from patchbay.topics import ACCESS
 from tests.access.team import set_grants, team_hub
@@ -65,46 +65,6 @@ def test_a_text_that_is_not_a_document_is_refused_with_its_place(text: bytes, pl
         parse_grants(text, ACCESS)
     assert caught.value.where == ACCESS
     assert caught.value.path.startswith(place)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "server", "entry", "expected"),
-    [
-        ("*", "notes", "", True),
-        ("*", "notes", "search", True),
-        ("notes", "notes", "", True),
-        ("notes", "notes", "search", True),
-        ("notes", "notes2", "", False),
-        ("Notes", "notes", "", False),
-        ("no*", "notes", "search", True),
-        ("notes.*", "notes", "", True),
-        ("notes.*", "notes", "search", True),
-        ("notes.*", "notes.evil", "search", False),
-        ("notes.search", "notes", "search", True),
-        ("notes.search", "notes", "", False),
-        ("notes.search", "notes", "search2", False),
-        ("notes.note://{id}", "notes", "note://{id}", True),
-        ("notes.file:///a.txt", "notes", "file:///a.txt", True),
-        ("*.delete_*", "notes", "delete_all", True),
-        ("*.delete_*", "a.b", "delete_all", True),
-        ("*.delete_*", "notes", "", False),
-        ("a.b", "a.b", "", True),
-        ("a.b", "a.b", "tool", True),
-        ("a.b.*", "a.b", "tool", True),
-        ("a.b.tool", "a.b", "tool", True),
-        ("a.b.tool", "a", "b.tool", True),
-        ("room.*", "room.demo", "", True),
-        ("room.*", "room.demo", "calc__add", True),
-        ("room.demo", "room.demo", "", True),
-        ("room.demo.calc__*", "room.demo", "calc__add", True),
-        ("room.demo.calc__*", "room.demo", "", False),
-        ("room.demo", "room.other", "", False),
-        ("room", "room.demo", "", False),
-        ("demo", "room.demo", "", False),
-    ],
-)
-def test_a_pattern_covers_the_expected_entries(pattern: str, server: str, entry: str, expected: bool) -> None:
-    assert covers(pattern, server, entry) is expected
 
 
 @pytest.fixture(scope="module")
