@@ -95,6 +95,13 @@ class Hub(Protocol):
         """Call a tool of another server; return its result (`content`, `structuredContent`, `isError`)."""
         ...
 
+    def pass_on(self, entry: Any, arguments: dict[str, Any], call: Call) -> Events:
+        """Return the events of the origin of an entry of a toolset (its descriptor), for a call of that entry.
+
+        Raises ToolFailed when the origin cannot be called.
+        """
+        ...
+
     def configured(self, kind: str, call: Call) -> dict[str, str]:
         """Return by name the texts of all `variables`, or the definitions of all enabled `servers`.
 
@@ -269,18 +276,21 @@ Handler = Callable[[Call], Events]
 def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     """Run a handler: yield its events, then exactly one Done or Failed.
 
-    Send the answers to an Ask into this generator; the handler receives them. Closing this generator cancels the call.
+    Send the answers to an Ask into this generator; the handler receives them. Closing this generator before its ending
+    cancels the call.
     `mask` hides the message of every exception that is not a PatchbayError.
     """
     started = time.monotonic()
     events = handler(call)
     answer: Any = None
     highest = float("-inf")
+    has_ended = False
     try:
         while True:
             event = events.send(answer) if answer is not None else next(events)
             answer, kind = None, type(event)
             if kind is Done or kind is Failed:
+                has_ended = True
                 yield event
                 return
             if isinstance(event, Progress):
@@ -299,7 +309,8 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     except StopIteration:
         yield Done()
     except GeneratorExit:
-        call.cancelled.set(DISCONNECTED)
+        if not has_ended:
+            call.cancelled.set(DISCONNECTED)
         raise
     except Cancelled as problem:
         yield Failed(problem.message)

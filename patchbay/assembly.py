@@ -106,6 +106,7 @@ def assemble(
     access = _access(settings, store, catalogue)
     quotas = _make_quotas(settings, catalogue, rooms)
     catalogue.hub.begin_call = ServerShares(settings.threads, quotas.begin_call).begin_call
+    catalogue.hub.begin_origin_call = partial(quotas.begin_call, is_origin=True)
     shares = _shares(store, quotas, catalogue)
     audit = _audit(store, settings, rooms.signer, catalogue, quotas)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)

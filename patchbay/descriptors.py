@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -31,6 +31,25 @@ def app_uri(path: str) -> str:
     return f"ui://{path}"
 
 
+class Origin(NamedTuple):
+    """The entry of another server behind an entry of a toolset.
+
+    `version` is that of the server and `digest` that of the entry's descriptor when the entry was made.
+    `needs_right` says that the caller needs the right on the origin too.
+    """
+
+    server: str
+    name: str
+    version: str
+    digest: str
+    needs_right: bool = False
+
+    def to_json(self) -> dict[str, str]:
+        """Return the server, its version, and the name and the digest of the entry as a JSON object."""
+        named = {"name": self.name, "server": self.server, "tool": self.digest, "version": self.version}
+        return {key: encodable(value) for key, value in named.items()}
+
+
 @dataclass(frozen=True)
 class Descriptor:
     """One descriptor: the JSON object for clients (`wire`), how it runs (`target`), and its origin (`source`).
@@ -41,6 +60,7 @@ class Descriptor:
     type is empty, or names its source: `{"source": {...}}`.
     `belongs_to` is the server and the name on that server, in the list of all servers' tools. `other_names` are those
     that patterns match there too: the whole name of a tool whose name is cut, and its name in earlier versions.
+    `origins` are the entries behind an entry of a toolset: first the one that it names, then the one behind that.
     """
 
     kind: Kind
@@ -50,6 +70,7 @@ class Descriptor:
     source: Source = "static"
     belongs_to: tuple[str, str] | None = None
     other_names: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -148,6 +148,41 @@ class ConfiguredServer:
     rooms: Any = None
 
 
+class OriginServer(Protocol):
+    """A server whose entries a toolset may choose (`patchbay.catalogue.servers.Server`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def tools(self) -> Mapping[str, Descriptor]: ...
+
+    @property
+    def timeout(self) -> float: ...
+
+    @property
+    def via(self) -> tuple[str, ...]: ...
+
+    @property
+    def audience(self) -> Audience | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A server that is made of entries of others: its name, its fields, and the servers that it may choose from.
+
+    `servers` are served, by name; those in `named_only` are toolsets, which only a name without wildcards chooses.
+    """
+
+    name: str
+    fields: Fields
+    servers: Mapping[str, OriginServer]
+    named_only: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class ServerParts:
     """The parts of a server. The configuration overrides its title, description and instructions.
@@ -190,7 +225,9 @@ class Configuration:
     give; `by_variable` says that an entry of the `mcps` variable is enough; `is_changing` says that the lists may
     change without a new definition. `required` is the field that each of them has. `recognizes` says whether
     fields without `kind` describe such a server in the form of another program, which `translate` turns into fields
-    (its second argument names the file; raises ConfigError).
+    (its second argument names the file; raises ConfigError). A server with `compose` is made of entries of others: it
+    gets its parts by `compose`, again whenever a server that its `patterns` cover has changed; `make_parts` returns
+    what it is without them.
     """
 
     own_fields: tuple[str, ...]
@@ -204,6 +241,8 @@ class Configuration:
     required: str = ""
     recognizes: Callable[[object], bool] = lambda fields: False
     translate: Callable[[Fields, str], dict[str, Any]] | None = None
+    compose: Callable[[Composed], ServerParts] | None = None
+    patterns: Callable[[Fields], Sequence[str]] = lambda fields: ()
 
 
 def _no_target(context: EntryContext, name: str, entry: Fields) -> dict[str, Any]:

@@ -130,6 +130,18 @@ def test_closing_the_activation_cancels_the_call_and_closes_the_handler() -> Non
     assert call.cancelled.reason == "the caller disconnected"
 
 
+def test_the_end_of_an_activation_inside_another_one_cancels_nothing() -> None:
+    call = call_of()
+    inner = activate(lambda given: iter_events(Text("a")), call)
+    assert list(activate(lambda given: inner, call)) == [Text("a"), Done()]
+    assert list(activate(lambda given: activate(lambda one: iter_events(Done()), given), call)) == [Done()]
+    assert not call.cancelled
+
+
+def iter_events(*events: Event) -> Events:
+    yield from events
+
+
 def test_an_answer_reaches_the_handler_even_when_it_is_empty() -> None:
     def handle(call: Call) -> Events:
         answer = yield Ask({"name": Question("roots/list", {})})

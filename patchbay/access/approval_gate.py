@@ -28,6 +28,7 @@ from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Event, Failed, Question
+from patchbay.jsonrpc import dump_json
 from patchbay.store import Bus
 from patchbay.topics import APPROVALS
 from patchbay.views.hidden_characters import escape_hidden_characters
@@ -65,12 +66,14 @@ class ApprovalGate:
         sender = call.sender
         if not isinstance(sender, Principal) or not descriptor.is_destructive:
             return False
-        return self._asks(sender, server.name, descriptor.name)
+        needed = [(one.server, one.name) for one in descriptor.origins if one.needs_right]
+        return any(self._asks(sender, *each) for each in ((server.name, descriptor.name), *needed))
 
     def _gated(self, server: Server, descriptor: Descriptor, call: Call, events: Events) -> Events:
         given = canonical_arguments(call.arguments)
         exact = CallDigest(
-            call.principal, server.name, server.version, descriptor.name, descriptor.digest, cid_of(given)
+            *(call.principal, server.name, server.version, descriptor.name, descriptor.digest, cid_of(given)),
+            _name_origins(descriptor),
         )
         try:
             approval = self._approvals.request(exact, given)
@@ -123,6 +126,11 @@ class ApprovalGate:
                     raise ToolFailed(f"cancelled: {call.cancelled.reason}")
         if len(call.chain) <= 1:
             call.deadline += waited
+
+
+def _name_origins(descriptor: Descriptor) -> str:
+    """Return what is behind a tool of a toolset as a JSON array; empty for any other tool."""
+    return dump_json([one.to_json() for one in descriptor.origins]).decode() if descriptor.origins else ""
 
 
 def _state(approvals: Approvals, approval: Approval) -> str:

@@ -54,7 +54,11 @@ class UnknownApproval(PatchbayError):
 
 @dataclass(frozen=True, slots=True)
 class CallDigest:
-    """Exactly one call: the same principal, the same version of the same tool, the same arguments."""
+    """Exactly one call: the same principal, the same version of the same tool, the same arguments.
+
+    `origins` is a JSON array of what is behind a tool of a toolset (`patchbay.descriptors.Origin`), empty for any other
+    tool.
+    """
 
     principal: str
     server: str
@@ -62,6 +66,7 @@ class CallDigest:
     tool: str
     tool_digest: str
     arguments_cid: str
+    origins: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,4 +243,5 @@ def _row(approval: Approval) -> dict[str, Any]:
 
 def _fields(call: CallDigest) -> dict[str, str]:
     names = ("principal", "server", "version", "tool", "tool_digest", "arguments_cid")
-    return {name: getattr(call, name) for name in names}
+    fields = {name: getattr(call, name) for name in names}
+    return {**fields, "origins": call.origins} if call.origins else fields

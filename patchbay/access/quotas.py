@@ -83,7 +83,10 @@ PlaceLimit = tuple[set[int], int, Account]
 
 
 class Counters(NamedTuple):
-    """The counters of the accounts of a principal on a server. `of_server` are those of the server alone."""
+    """The counters of the accounts of a principal on a server.
+
+    `of_server` are those of the server alone, `on_server` all but those of the principal for everything that it does.
+    """
 
     flying: tuple[PlaceLimit, ...] = ()
     streams: tuple[PlaceLimit, ...] = ()
@@ -91,6 +94,7 @@ class Counters(NamedTuple):
     rates: tuple[RateLimit, ...] = ()
     accounts: tuple[Account, ...] = ()
     of_server: Counters | None = None
+    on_server: Counters | None = None
 
 
 UNCOUNTED = Counters()
@@ -177,11 +181,14 @@ class Quotas:
             }
             self._sweep(self._cached_for)
 
-    def begin_call(self, sender: Principal | None, server: str, is_nested: bool = False) -> Place | None:
+    def begin_call(
+        self, sender: Principal | None, server: str, is_nested: bool = False, is_origin: bool = False
+    ) -> Place | None:
         """Count a call until the place is released; None where no limit applies. Raises OverQuota.
 
         `sender` is None for the hub's own work. A nested call, of a tool by a tool, is part of its caller's call: it
-        counts for the server alone.
+        counts for the server alone. A call through a toolset counts on the toolset like any other; on the server behind
+        it (`is_origin`) it counts for its principal on that server, and for the server.
         """
         grants = self._grants()
         if sender is None or (not self.defaults and (grants is None or not grants.quotas)):
@@ -191,6 +198,8 @@ class Quotas:
             counters = self._find_counters(sender, server, grants)
             if is_nested:
                 counters = counters.of_server or UNCOUNTED
+            elif is_origin:
+                counters = counters.on_server or UNCOUNTED
             rates = counters.rates
             if not rates and not counters.flying:
                 return None
@@ -310,7 +319,10 @@ class Quotas:
         self._remember(sender)
         accounts = self._find_accounts(sender, server, grants)
         of_server = tuple(account for account in accounts if account.key.startswith("server "))
-        return self._counters_of(accounts)._replace(of_server=self._counters_of(of_server))
+        on_server = tuple(account for account in accounts if account.key != OWN + sender.id)
+        return self._counters_of(accounts)._replace(
+            of_server=self._counters_of(of_server), on_server=self._counters_of(on_server)
+        )
 
     def _remember(self, sender: Principal) -> None:
         """Keep the groups of a principal; beyond MAX_CACHED_ACCOUNTS the oldest goes. The caller holds the lock."""

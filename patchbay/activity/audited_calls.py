@@ -291,6 +291,8 @@ def common_fields(run: CallRecording, is_kept: bool) -> Row:
         "version": server.version,
         "way": run.way,
     }
+    if descriptor is not None and descriptor.origins:
+        row["origins"] = [origin.to_json() for origin in descriptor.origins]
     for key, value in row.items():
         if type(value) is str and not value.isascii():
             row[key] = encodable(value)

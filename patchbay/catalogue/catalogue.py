@@ -19,6 +19,7 @@ from uuid import uuid4
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, Examine, broken_server, build_server
+from patchbay.catalogue.composing import Composer, compose_version
 from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
@@ -101,6 +102,7 @@ class Catalogue(VisibleToAll):
         self._planner = Planner(store, self._configs, settings.enable)
         self._discoveries = StoredDiscoveries(store)
         self._table = ServerTable({}, {})
+        self._composer = Composer()
         self._announced: Mapping[str, Server] = {}
         self._connected: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
@@ -281,13 +283,24 @@ class Catalogue(VisibleToAll):
         except Exception:
             self._keys = before  # the next round builds these servers again
             raise
-        self._table = ServerTable.of({name: kept.get(name) or built[name] for name in sorted(plan.rows)})
+        every = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
+        self._table = ServerTable.of(self._composer.compose(every, plan.readonly))
+        if self._begin_origins():
+            return False  # they are built again, and so is what is made of them
         self._connect_mounts()
         if newest_move(self.store) != moves and self._planner.stamp() != plan.stamp:
             return False
         self._announce()
         self._stamp, self._moves, self._refused = plan.stamp, moves, refused
         return True
+
+    def _begin_origins(self) -> bool:
+        """Begin the servers that a needed server is made of; return whether one of them had not begun."""
+        names = [name for server in self.served if self._needed(server) for name in self._composer.inputs(server)]
+        fresh = [name for name in names if self._needed.add(name)]
+        for name in fresh:
+            del self._keys[name]
+        return bool(fresh)
 
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
@@ -377,7 +390,8 @@ class Catalogue(VisibleToAll):
         return replace(server, replaces=replaced) if replaced else server
 
     def _build_pinned(self, row: ServerRow, version: str) -> Server:
-        return build_server(row, version, self._build_context(), pinned=True)
+        server = build_server(row, version, self._build_context(), pinned=True)
+        return compose_version(server, self._table.every, self.readonly)
 
     def _build_context(self) -> BuildContext:
         return BuildContext(
@@ -401,11 +415,14 @@ class Catalogue(VisibleToAll):
             self._runs[name] = runs + 1
             self._keys[name] = (row, readonly, runs + 1, lists)
             server = self._build_all([row])[name]
-            self._table = ServerTable.of({**self._table.every, name: server})
-            self._announced = {**self._announced, name: server}
+            before = self._table.every
+            self._table = ServerTable.of(self._composer.compose({**before, name: server}, self.readonly))
+            changed = {each: one for each, one in self._table.every.items() if one is not before.get(each)}
+            self._announced = {**self._announced, **changed}
             self.store.bus.publish_here(BUILT)
             if kind:
-                self._versions.announce(name, server, kind)
+                for each, one in changed.items():
+                    self._versions.announce(each, one, kind if each == name else None)
 
 
 def _mounts(servers: Iterable[Server]) -> list[Mount | Openable]:

@@ -31,8 +31,8 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
 from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, PatchbayError, ToolFailed, UnknownServer
-from patchbay.events import Failed
+from patchbay.errors import ContentError, OverQuota, PatchbayError, ToolFailed, UnknownServer
+from patchbay.events import Ending, Failed
 from patchbay.kind import kind_named
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
 from patchbay.redirects import REDIRECT_PREFIX
@@ -40,6 +40,7 @@ from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 from patchbay.upstreams.lists.snapshots import mounts_in
 from patchbay.upstreams.standing import wait_until_known
+from patchbay.views.fold import Fold, ValueFold, folded
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,9 @@ MAX_CALL_CHAIN = 8
 
 MAX_INDEPENDENT_FUNCTIONS = 64
 """Maximum number of independent functions in one process."""
+
+TASK_EXTENSION = "io.modelcontextprotocol/tasks"
+"""The name of the extension for tasks in the capabilities of a client (MCP specification, extension tasks)."""
 
 INDEPENDENT_FUNCTION_SECONDS = 3600.0
 """Seconds that an independent function may take."""
@@ -60,6 +64,9 @@ VisibleTo = Callable[[Any], CatalogueForReading]
 
 BeginCall = Callable[[Any, str, bool], CallPlace | None]
 """Counts a call of a sender (`Call.sender`) on a server, nested or not; None if it needs no count. Raises OverQuota."""
+
+BeginOriginCall = Callable[[Any, str], CallPlace | None]
+"""Counts a call through a toolset on the server behind it; None if it needs no count. Raises OverQuota."""
 
 Gate = Callable[[Server, Descriptor, Call, Events], Events]
 """Returns the events of a call, which begin only after its approval if the call needs one."""
@@ -90,7 +97,8 @@ class CatalogueHub:
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
     another one, `visible_to` returns the catalogue as the sender of a call may see it, `is_current` says whether the
-    credentials of a sender are still valid, `begin_call` counts a call against its quotas, `count_state` the bytes that
+    credentials of a sender are still valid, `begin_call` counts a call against its quotas, `begin_origin_call` a call
+    through a toolset on the server behind it, `count_state` the bytes that
     a principal writes into the state of tools, and `gate` holds a call until it is approved; the assembly of the hub
     sets them.
     """
@@ -101,6 +109,7 @@ class CatalogueHub:
         self.visible_to: VisibleTo = lambda sender: catalogue
         self.is_current: Callable[[Any], bool] = lambda sender: True
         self.begin_call: BeginCall = lambda sender, server, is_nested: None
+        self.begin_origin_call: BeginOriginCall = lambda sender, server: None
         self.count_state: Callable[[str, int], None] = lambda principal, size: None
         self.gate: Gate = lambda server, descriptor, call, events: events
         self._catalogue = catalogue
@@ -136,6 +145,67 @@ class CatalogueHub:
         except UnknownServer as problem:
             raise ToolFailed(problem.message) from problem
         return self.run_tool(self, found, tool, arguments, _nested_call(call, f"{server}.{tool}"))
+
+    def pass_on(self, entry: Descriptor, arguments: dict[str, Any], call: Call) -> Events:
+        """Return the events of the origin of an entry of a toolset, for a call of that entry.
+
+        The call goes on with its rights, its deadline, its questions and its cancellation. Raises ToolFailed when the
+        caller may not use the origin, when it is not there, or when it is no longer the one that the entry shows.
+        """
+        server = self._find_origin(entry, call)
+        descriptor = server.tools[entry.origins[0].name]
+        word, before = f"{server.name}.{descriptor.name}", call.chain[:-1]
+        if word in before:
+            raise ToolFailed(f"{call.server}.{entry.name} leads back to a tool that called it")
+        inner = replace(
+            call,
+            server=server.name,
+            target=descriptor.target,
+            arguments=arguments,
+            capabilities=_without_tasks(call.capabilities) if server.upstream is not None else call.capabilities,
+            chain=(*before, word),
+        )
+        try:
+            place = self.begin_origin_call(call.sender, server.name)
+        except OverQuota as problem:
+            seconds = problem.retry_after
+            raise ToolFailed(f"too many calls of {call.server}.{entry.name}; try again in {seconds} s") from problem
+        return self._origin_events(server, descriptor, inner, place)
+
+    def _find_origin(self, entry: Descriptor, call: Call) -> Server:
+        """Return the server with the origin of an entry. Raises ToolFailed.
+
+        No sentence names the origin: a caller may use an entry without a right to know what is behind it.
+        """
+        origin, shown = entry.origins[0], f"{call.server}.{entry.name}"
+        seen = self._seen_by(call)
+        try:
+            self._catalogue.begin(origin.server)
+            server = (seen if origin.needs_right else self._catalogue).find(origin.server)
+        except UnknownServer as problem:
+            raise ToolFailed(f"{shown} is not available now: the server behind it is not served") from problem
+        found = server.tools.get(origin.name)
+        is_hidden = server.audience is not None and origin.name in server.audience.hidden_from(call.principal)
+        if found is None or is_hidden or seen.forbids(origin.server, origin.name):
+            raise ToolFailed(f"{shown} is not available now")
+        if found.digest != origin.digest:
+            raise ToolFailed(f"{shown} has changed since it was listed: list the tools again")
+        return server
+
+    def _origin_events(self, server: Server, descriptor: Descriptor, call: Call, place: CallPlace | None) -> Events:
+        """Return the events of a call of an origin; its result is stored where a resource of its server shows it."""
+        events = server.activate(descriptor, call)
+        if descriptor.name in server.tools_with_stored_output:
+            fold = Fold()
+
+            def remember(ending: Ending) -> Ending:
+                result = fold.result(ending)
+                if not (isinstance(ending, Failed) or result.get("isError")) and "content" in result:
+                    self.remember(server, descriptor.name, result)
+                return ending
+
+            return folded(events, fold, remember, place)
+        return events if place is None else folded(events, ValueFold(False), place=place)
 
     def _find_begun(self, name: str, tool: str, call: Call) -> Server:
         """Return a server for a call of another server's tool, once it has begun. Raises UnknownServer.
@@ -317,6 +387,15 @@ class CatalogueHub:
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:
                 self.updated(server.name, resource.name)
+
+
+def _without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the capabilities of a client without tasks: the hub makes the task of a call through a toolset."""
+    extensions = capabilities.get("extensions")
+    if not isinstance(extensions, Mapping) or TASK_EXTENSION not in extensions:
+        return capabilities
+    kept = {name: one for name, one in extensions.items() if name != TASK_EXTENSION}
+    return {**capabilities, "extensions": kept}
 
 
 def _nested_call(call: Call, word: str | None) -> Call:

@@ -82,6 +82,12 @@ class Server:
         """What the hub maintains for a mounted server or API; None for any other server."""
         return self.upstream or self.api
 
+    @cached_property
+    def is_composed(self) -> bool:
+        """Whether its entries are those of other servers, as a configuration chooses them (a toolset)."""
+        configuration = kind_named(self.kind).configuration
+        return configuration is not None and configuration.compose is not None
+
     @property
     def tells_of_updates(self) -> bool:
         """Whether subscribers hear of changed resources: a mounted server may not tell them, a room does not."""

@@ -6,6 +6,8 @@ that the row of the approved call repeats.
 
 from __future__ import annotations
 
+import orjson
+
 from patchbay.access.approvals import Approval
 from patchbay.access.audit.packed_rows import CID_PREFIX
 from patchbay.access.audit.rows import APPROVAL, Row
@@ -31,4 +33,6 @@ def approval_row(approval: Approval) -> Row:
         "tool": call.tool_digest,
         "version": call.version,
     }
+    if call.origins:
+        row["origins"] = orjson.loads(call.origins)
     return {name: encodable(value) if isinstance(value, str) else value for name, value in row.items()}

@@ -1,7 +1,8 @@
 """A server as a caller may see it: the entries that it may use, and no others.
 
 A tool needs the action `call`; a resource, template, prompt, event type or skill needs `read`; the server itself is
-there when one of its entries is, or when the caller may `see` it.
+there when one of its entries is, or when the caller may `see` it. A denial of an origin hides the entry of a toolset
+too, and where the toolset says so, its caller needs the right on the origin as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TypeVar
 from patchbay.boot.grants import CALL, READ, SEE
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visible_catalogue import Visibility
+from patchbay.descriptors import Descriptor
 
 Entry = TypeVar("Entry")
 
@@ -23,6 +25,8 @@ def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = fr
     """
     own = rights.only_about(server.name)
     tools = _allowed(server.name, server.tools, own, CALL, hidden)
+    if any(one.origins for one in tools.values()):
+        tools = {name: one for name, one in tools.items() if _allows_origins(rights, one, CALL)}
     resources, templates, prompts, events = (
         _allowed(server.name, group, own, READ, hidden)
         for group in (server.resources, server.templates, server.prompts, server.events)
@@ -32,7 +36,9 @@ def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = fr
     if not (any(visible) or own.allows(SEE, server.name)):
         return None
     whole = (server.tools, server.resources, server.templates, server.prompts, server.events, server.skills)
-    if [len(group) for group in visible] == [len(group) for group in whole]:
+    is_whole = [len(group) for group in visible] == [len(group) for group in whole]
+    # The problems of a toolset name origins, which are for readers of its configuration.
+    if is_whole and (not server.is_composed or own.allows(SEE, server.name)):
         return server
     # Problems and pins name entries, which may be hidden ones.
     return replace(
@@ -52,3 +58,12 @@ def _allowed(
     server: str, entries: Mapping[str, Entry], rights: Visibility, action: str, hidden: frozenset[str]
 ) -> dict[str, Entry]:
     return {name: one for name, one in entries.items() if name not in hidden and rights.allows(action, server, name)}
+
+
+def _allows_origins(rights: Visibility, one: Descriptor, action: str) -> bool:
+    """Whether no origin of an entry is denied, and the caller has the right on each for which it is needed."""
+    return all(
+        not rights.forbids(origin.server, origin.name)
+        and (not origin.needs_right or rights.allows(action, origin.server, origin.name))
+        for origin in one.origins
+    )

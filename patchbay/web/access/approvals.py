@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 from flask import Blueprint, Response, request
 
 from patchbay.access.approvals import WAITING, Approval, Approvals
@@ -72,6 +73,7 @@ def describe_approval(approval: Approval, now: float) -> dict[str, Any]:
         "tool": approval.call.tool,
         "tool_digest": approval.call.tool_digest,
         "arguments_cid": approval.call.arguments_cid,
+        "origins": orjson.loads(approval.call.origins) if approval.call.origins else [],
         "arguments": None if shown is None else escape_hidden_characters(shown),
         "made": approval.made,
         "expires": approval.expires,

@@ -160,6 +160,7 @@ _MOMENTS = array_of(object_of(ms=MS, kind=TEXT, words=TEXT))
 _APPROVAL = object_of(
     **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
     arguments=nullable(TEXT),
+    origins=array_of(object_of(name=TEXT, server=TEXT, tool=TEXT, version=TEXT)),
     state=one_of("waiting", "approved", "refused", "used", "expired"),
     waits=FLAG,
     made=UNIX,

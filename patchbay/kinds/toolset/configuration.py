@@ -1,0 +1,92 @@
+"""The configuration of a toolset as a value: which entries of other servers it chooses, and how it shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchbay.errors import ConfigError
+
+CALLER = "caller"
+"""The value of `rights` with which a caller needs the right on each origin too."""
+
+_SERVER_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
+"""What the part of a pattern before its first dot may have besides wildcards."""
+
+_WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's."""
+
+    origin: str
+    title: str | None = None
+    description: str | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """The fields of a toolset. `needs_right` says that a caller needs the right on the origin of what it calls too."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    tools: Mapping[str, NamedTool] = field(default_factory=dict)
+    needs_right: bool = False
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of the entries that it may choose."""
+        return (*self.include, *(one.origin for one in self.tools.values()))
+
+
+def parse_fields(fields: Mapping[str, Any]) -> Toolset:
+    """Return the toolset that checked fields describe."""
+    return Toolset(
+        tuple(fields.get("include", ())),
+        tuple(fields.get("exclude", ())),
+        {name: _named_tool(given) for name, given in fields.get("tools", {}).items()},
+        fields.get("rights") == CALLER,
+    )
+
+
+def patterns_of(fields: Mapping[str, Any]) -> Sequence[str]:
+    """Return the patterns of the entries that a toolset with these fields may choose."""
+    return parse_fields(fields).patterns
+
+
+def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
+    if isinstance(given, str):
+        return NamedTool(given)
+    return NamedTool(given["from"], given.get("title"), given.get("description"), given.get("annotations", {}))
+
+
+def check_fields(fields: Mapping[str, Any], where: str) -> None:
+    """Check the fields that make a toolset. Raises ConfigError with the place of the first that is wrong."""
+    toolset = parse_fields(fields)
+    if not toolset.include and not toolset.tools:
+        raise ConfigError(where, "", 'expected "include" or "tools": a toolset chooses entries of other servers')
+    for member, patterns in (("include", toolset.include), ("exclude", toolset.exclude)):
+        for number, pattern in enumerate(patterns):
+            _check_pattern(pattern, where, f"{member}.{number}")
+    for name, tool in toolset.tools.items():
+        path = f"tools.{name}" if isinstance(fields["tools"][name], str) else f"tools.{name}.from"
+        _check_pattern(tool.origin, where, path)
+        if "." not in tool.origin or _WILDCARDS.search(tool.origin):
+            raise ConfigError(where, path, f"expected one tool, such as git.git_log; this is {tool.origin!r:.80}")
+
+
+def _check_pattern(pattern: str, where: str, path: str) -> None:
+    """Check that a pattern can cover an entry of some server. Raises ConfigError with the pattern that is meant."""
+    server, dot, entry = pattern.partition(".")
+    if _SERVER_PATTERN.fullmatch(_WILDCARDS.sub("x", server)) and (not dot or entry):
+        return
+    meant = pattern.strip("/").removeprefix("mcp/").replace("/", ".", 1)
+    is_better = meant != pattern and _SERVER_PATTERN.fullmatch(_WILDCARDS.sub("x", meant.partition(".")[0]))
+    hint = f" (did you mean {meant}?)" if is_better else ""
+    raise ConfigError(
+        where, path, f"expected a pattern such as git, git.git_log, git.* or *.list_*; got {pattern!r:.80}{hint}"
+    )

@@ -1,0 +1,115 @@
+"""Makes the tools of a toolset from those of their origins.
+
+A tool shows what its origin shows, except for what the configuration says. An annotation may only become stricter: a
+toolset cannot call a tool harmless that its origin does not call so.
+Source: MCP specification 2026-07-28, schema, ToolAnnotations (the defaults of the hints).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchbay.descriptors import Descriptor, Origin, Problem
+from patchbay.errors import ConfigError
+from patchbay.kind import Composed, OriginServer
+from patchbay.kinds.toolset.configuration import NamedTool, Toolset
+from patchbay.kinds.toolset.selection import Choice
+
+ENTRY = "entry"
+"""The member of a target that names the tool of the toolset."""
+
+PASSED_ON = ("streams", "approve", "job")
+"""The members of a target that also hold for a call through a toolset."""
+
+STRICT_HINTS: Mapping[str, bool] = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
+"""The strict value of each hint, which is also its default (ToolAnnotations)."""
+
+_APP_MEMBERS = ("ui", "ui/resourceUri")
+"""The members of `_meta` that lead to an app, which stands at the origin (SEP-1865)."""
+
+
+def make_tools(
+    composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice]
+) -> tuple[dict[str, Descriptor], list[Problem]]:
+    """Return the tools of a toolset by name, and a problem for each that cannot be made."""
+    found: dict[str, Descriptor] = {}
+    problems: list[Problem] = []
+    own_timeout = composed.fields.get("timeout")
+    for name, choice in chosen.items():
+        try:
+            found[name] = _make_tool(name, choice, toolset.needs_right, own_timeout)
+        except ConfigError as problem:
+            problems.append(Problem(problem.where, f"not listed: {problem.expected}"))
+    return found, problems
+
+
+def _make_tool(name: str, choice: Choice, needs_right: bool, own_timeout: float | None) -> Descriptor:
+    """Return a tool of a toolset. Raises ConfigError for one that cannot be shown as the configuration says."""
+    server, tool, named = choice
+    if not tool.is_for_models:
+        origin = f"{server.name}.{tool.name}"
+        raise ConfigError(f"tools.{name}" if named else "include", "", f"{origin} is for apps only")
+    origin = Origin(server.name, tool.name, server.version, tool.digest, needs_right)
+    timeout = float(tool.target.get("timeout", server.timeout))
+    target: dict[str, Any] = {ENTRY: name, "timeout": timeout if own_timeout is None else min(timeout, own_timeout)}
+    target |= {member: tool.target[member] for member in PASSED_ON if member in tool.target}
+    wire = _without_app({**tool.wire, "name": name})
+    if named is not None:
+        wire |= _shown_texts(named)
+        if named.annotations:
+            wire["annotations"] = _stricter(f"tools.{name}", tool, named.annotations)
+    return replace(
+        tool,
+        name=name,
+        wire=wire,
+        target=target,
+        origins=(origin, *tool.origins),
+        belongs_to=None,
+        other_names=(),
+    )
+
+
+def _shown_texts(named: NamedTool) -> dict[str, str]:
+    return {
+        member: text
+        for member, text in (("title", named.title), ("description", named.description))
+        if text is not None
+    }
+
+
+def _without_app(wire: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool without the members that lead to an app: the app is served by the origin alone."""
+    meta = wire.get("_meta")
+    if not isinstance(meta, Mapping) or not any(member in meta for member in _APP_MEMBERS):
+        return wire
+    kept = {key: value for key, value in meta.items() if key not in _APP_MEMBERS}
+    return {**{key: value for key, value in wire.items() if key != "_meta"}, **({"_meta": kept} if kept else {})}
+
+
+def _stricter(place: str, tool: Descriptor, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the annotations of a tool with those of the configuration. Raises ConfigError for a looser hint."""
+    known = tool.wire.get("annotations")
+    found = dict(known) if isinstance(known, Mapping) else {}
+    for hint, value in given.items():
+        strict = STRICT_HINTS.get(hint)
+        if strict is not None and value is not strict and found.get(hint, strict) is not value:
+            said = str(found.get(hint, strict)).lower()
+            raise ConfigError(
+                f"{place}.annotations.{hint}",
+                "",
+                f"{str(value).lower()} is looser than the origin says ({said}); a hint may only become stricter",
+            )
+        found[hint] = value
+    return found
+
+
+def used_servers(chosen: Mapping[str, Choice]) -> Iterator[OriginServer]:
+    """Yield each server of some chosen tools once."""
+    yield from {one.server.name: one.server for one in chosen.values()}.values()

@@ -1,0 +1,81 @@
+"""The kind of toolsets: `"kind": "toolset"` with the entries of other servers that it chooses.
+
+Its tools are made anew whenever one of these servers changes. A call goes to the origin through the hub
+(`patchbay.activation.Hub.pass_on`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from patchbay.activation import Call, Events, Handler
+from patchbay.descriptors import Descriptor
+from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
+from patchbay.kinds.toolset.audience import audience_of
+from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
+from patchbay.kinds.toolset.entries import ENTRY, make_tools, used_servers
+from patchbay.kinds.toolset.selection import choose_tools
+
+OWN_FIELDS = ("include", "exclude", "rights")
+FIELDS = frozenset(
+    [
+        *OWN_FIELDS,
+        *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
+        *("tools", "listing", "activity", "limits"),
+    ]
+)
+
+
+def _make_parts(server: ConfiguredServer) -> ServerParts:
+    """Return the parts of a toolset before it has any entry."""
+    return ServerParts(_toolset_handler({}), {})
+
+
+def _compose(composed: Composed) -> ServerParts:
+    """Return the parts of a toolset that chooses from these servers. Each problem is about one entry."""
+    toolset = parse_fields(composed.fields)
+    chosen, problems = choose_tools(composed, toolset)
+    tools, broken = make_tools(composed, toolset, chosen)
+    servers = list(used_servers(chosen))
+    return ServerParts(
+        _toolset_handler(tools),
+        tools,
+        problems=(*problems, *broken),
+        via=tuple(dict.fromkeys(way for server in servers for way in server.via)),
+        audience=audience_of(servers, tools),
+    )
+
+
+def _toolset_handler(tools: Mapping[str, Descriptor]) -> Handler:
+    """Return the handler of targets `{"entry": NAME}`: each call goes to the origin of the tool."""
+
+    def run(call: Call) -> Events:
+        assert call.hub is not None, "a toolset is served by a hub"
+        yield from call.hub.pass_on(tools[call.target[ENTRY]], call.arguments, call)
+
+    return run
+
+
+def _confine(config: Fields, isolation: str, memory: int, upstream: object) -> Confinement:
+    return Confinement("none", None, False, False, "where the servers run whose tools it has; it runs nothing itself")
+
+
+KIND = Kind(
+    "toolset",
+    "Definition as JSON",
+    language="json",
+    is_configuration=True,
+    confine=_confine,
+    configuration=Configuration(
+        OWN_FIELDS,
+        FIELDS,
+        "a toolset",
+        check_fields,
+        _make_parts,
+        reaches="it gives its callers tools of other servers",
+        by_variable=True,
+        is_changing=True,
+        compose=_compose,
+        patterns=patterns_of,
+    ),
+)

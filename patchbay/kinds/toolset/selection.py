@@ -1,0 +1,149 @@
+"""Chooses the tools of a toolset, and names them.
+
+A tool that the configuration names has that name. An included tool keeps the name that it has at its origin; where two
+have one name, each is called `server__tool`. Toolsets are origins only where a pattern names them without wildcards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from patchbay.descriptors import Descriptor, Problem
+from patchbay.entry_patterns import EVERYTHING, covers
+from patchbay.kind import Composed, OriginServer
+from patchbay.kinds.toolset.configuration import NamedTool, Toolset
+from patchbay.suggestions import find_similar_names
+
+SEPARATOR = "__"
+
+_WILDCARDS = "*?["
+
+
+class Choice(NamedTuple):
+    """A chosen tool: its origin, and what the configuration says about it (None for an included one)."""
+
+    server: OriginServer
+    tool: Descriptor
+    named: NamedTool | None = None
+
+
+def choose_tools(composed: Composed, toolset: Toolset) -> tuple[dict[str, Choice], list[Problem]]:
+    """Return the chosen tools by name, and a problem for each pattern and each name that chooses nothing."""
+    problems: list[Problem] = []
+    chosen: dict[str, Choice] = {}
+    for name, named in toolset.tools.items():
+        found = _find_origin(composed, named.origin)
+        if isinstance(found, str):
+            problems.append(Problem(f"tools.{name}", found))
+        else:
+            chosen[name] = Choice(*found, named)
+    taken = {(one.server.name, one.tool.name) for one in chosen.values()}
+    included = [one for one in _included(composed, toolset) if (one.server.name, one.tool.name) not in taken]
+    names, refused = _name_included(included, frozenset(chosen))
+    problems += [*refused, *_unmatched(composed, toolset)]
+    return chosen | names, problems
+
+
+def _included(composed: Composed, toolset: Toolset) -> list[Choice]:
+    """Return the tools that the patterns include and do not exclude."""
+    return [
+        Choice(server, tool)
+        for server in composed.servers.values()
+        for name, tool in server.tools.items()
+        if any(_chooses(composed, pattern, server.name, name) for pattern in toolset.include)
+        and not any(covers(pattern, server.name, name) for pattern in toolset.exclude)
+    ]
+
+
+def _chooses(composed: Composed, pattern: str, server: str, entry: str) -> bool:
+    """Whether a pattern chooses an entry: that of a toolset only where the pattern has its name."""
+    if server in composed.named_only and pattern != server and not pattern.startswith(f"{server}."):
+        return False
+    return covers(pattern, server, entry)
+
+
+def _name_included(included: Sequence[Choice], named: frozenset[str]) -> tuple[dict[str, Choice], list[Problem]]:
+    """Return the included tools by name, and a problem for those whose names cannot be told apart.
+
+    A tool keeps its name unless another one has it, by its own name or as `server__tool`: no server can take the name
+    under which a tool of another server is listed.
+    """
+    counts = Counter(one.tool.name for one in included)
+    long = {id(one) for one in included if counts[one.tool.name] > 1 or one.tool.name in named}
+    while True:
+        whole = {_whole_name(one) for one in included if id(one) in long}
+        more = {id(one) for one in included if id(one) not in long and one.tool.name in whole}
+        if not more:
+            break
+        long |= more
+    found: dict[str, list[Choice]] = {}
+    for one in included:
+        found.setdefault(_whole_name(one) if id(one) in long else one.tool.name, []).append(one)
+    problems = [
+        Problem("include", f"{name} is not listed: {_describe_choices(those)} would have this name")
+        for name, those in found.items()
+        if len(those) > 1 or name in named
+    ]
+    return {name: those[0] for name, those in found.items() if len(those) == 1 and name not in named}, problems
+
+
+def _whole_name(one: Choice) -> str:
+    return f"{one.server.name}{SEPARATOR}{one.tool.name}"
+
+
+def _describe_choices(those: Sequence[Choice]) -> str:
+    origins = " and ".join(f"{one.server.name}.{one.tool.name}" for one in those[:3])
+    return origins if len(those) > 1 else f"{origins} and a tool of the field tools"
+
+
+def _find_origin(composed: Composed, origin: str) -> tuple[OriginServer, Descriptor] | str:
+    """Return the server and the tool that `server.tool` names, or a sentence that names the nearest ones."""
+    nearest: list[str] = []
+    known = None
+    for place in [place for place, letter in enumerate(origin) if letter == "."]:
+        server = composed.servers.get(origin[:place])
+        if server is None:
+            continue
+        known = server.name
+        tool = server.tools.get(origin[place + 1 :])
+        if tool is not None:
+            return server, tool
+        nearest += [f"{known}.{one}" for one in find_similar_names(origin[place + 1 :], list(server.tools))]
+    if known is not None:
+        return f"not listed: {known} has no tool {origin[len(known) + 1 :]!r:.80}{_suggest(nearest)}"
+    return f"not listed: there is no server {origin.partition('.')[0]!r:.80}{_suggest_servers(composed, origin)}"
+
+
+def _unmatched(composed: Composed, toolset: Toolset) -> Iterator[Problem]:
+    """Yield a problem for each pattern that matches no tool, with the nearest name."""
+    for member, patterns in (("include", toolset.include), ("exclude", toolset.exclude)):
+        for number, pattern in enumerate(patterns):
+            if pattern == EVERYTHING or _matches_something(composed, pattern):
+                continue
+            yield Problem(f"{member}.{number}", f"{pattern} matches no tool{_nearest_to_pattern(composed, pattern)}")
+
+
+def _matches_something(composed: Composed, pattern: str) -> bool:
+    tools = ((server.name, name) for server in composed.servers.values() for name in server.tools)
+    return any(_chooses(composed, pattern, server, name) for server, name in tools)
+
+
+def _nearest_to_pattern(composed: Composed, pattern: str) -> str:
+    """Return the end of a sentence that names what is nearest to a pattern; empty if nothing is."""
+    server, dot, entry = pattern.partition(".")
+    if not dot or (server not in composed.servers and not any(sign in server for sign in _WILDCARDS)):
+        return f": there is no server {server}{_suggest_servers(composed, pattern)}"
+    fitting = [one for one in composed.servers.values() if _chooses(composed, f"{server}.*", one.name, "x")]
+    literal = entry.strip("*?")
+    return _suggest([f"{one.name}.{name}" for one in fitting for name in find_similar_names(literal, list(one.tools))])
+
+
+def _suggest_servers(composed: Composed, pattern: str) -> str:
+    server, dot, entry = pattern.partition(".")
+    return _suggest([f"{name}{dot}{entry}" for name in find_similar_names(server, list(composed.servers))])
+
+
+def _suggest(nearest: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(nearest[:2])}?" if nearest else ""
