@@ -22,6 +22,9 @@ Source = Literal["static", "transform", "discovered", "upstream"]
 NAME = r"[A-Za-z0-9_.-]{1,128}"
 """Pattern of the names of servers and tools (MCP specification 2025-11-25, server/tools, tool names)."""
 
+MAX_SEARCHED_DEPTH = 32
+"""Limit on the depth of the search for secrets in a schema; a deeper schema counts as secret."""
+
 APP_PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.html", re.ASCII)
 """Pattern of the path of an app: an HTML file below the folder of its definition."""
 
@@ -107,6 +110,11 @@ class Descriptor:
         return bool(annotations.get("readOnlyHint", False))
 
     @cached_property
+    def has_secret_arguments(self) -> bool:
+        """Whether the schema of a tool marks an argument as secret: `writeOnly`, or the format `password`."""
+        return self.kind == "tool" and _has_secrets(self.wire.get("inputSchema"), MAX_SEARCHED_DEPTH)
+
+    @cached_property
     def is_repeatable(self) -> bool:
         """Whether a tool says that a second call with the same arguments does no harm (ToolAnnotations)."""
         hints = self.wire.get("annotations")
@@ -122,6 +130,16 @@ class Descriptor:
         annotations = self.wire.get("annotations") or {}
         is_additive = annotations.get("destructiveHint") is False and self.source != "upstream"
         return not (self.read_only or is_additive)
+
+
+def _has_secrets(schema: Any, depth: int) -> bool:
+    if depth == 0:
+        return True
+    if isinstance(schema, Mapping):
+        if schema.get("writeOnly") is True or schema.get("format") == "password":
+            return True
+        return any(_has_secrets(each, depth - 1) for each in schema.values())
+    return isinstance(schema, list) and any(_has_secrets(each, depth - 1) for each in schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,9 @@ class OriginServer(Protocol):
     def tools(self) -> Mapping[str, Descriptor]: ...
 
     @property
+    def config(self) -> Fields: ...
+
+    @property
     def timeout(self) -> float: ...
 
     @property

@@ -23,14 +23,14 @@ from patchbay.settings import Settings
 KEPT = 16 * 1024
 """Limit in bytes on recorded arguments, and on a recorded result."""
 
+ACTIVITY = "activity"
+"""The field of a configuration, and the member of a target, with a mode."""
+
 MODES = ("none", "digest", "keep")
 """From the least to the most."""
 
 STAMPS = ("resultType", "_meta", "ttlMs", "cacheScope")
 """Members that the protocol adds to a tool's result."""
-
-MAX_SCHEMA_DEPTH = 32
-"""Limit on the depth of the search for secrets in a schema; a deeper schema counts as secret."""
 
 _MODES_OF_DESCRIPTORS: ServerCache[tuple[str, str], str] = ServerCache()
 """Modes by the kind and name of a descriptor; both are empty for the server itself."""
@@ -47,27 +47,14 @@ def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:
     """Return the mode for one descriptor of a server, where `mode` is the mode of the hub."""
 
     def compute() -> str:
-        if descriptor is not None and secret(descriptor):
+        if descriptor is not None and descriptor.has_secret_arguments:
             return "none"
-        return min(mode, str(server.config.get("activity", mode)), key=MODES.index)
+        # A tool of a toolset has the mode of its origin in its target.
+        behind = mode if descriptor is None else str(descriptor.target.get(ACTIVITY, mode))
+        return min(mode, str(server.config.get(ACTIVITY, mode)), behind, key=MODES.index)
 
     key = (descriptor.kind if descriptor else "", descriptor.name if descriptor else "")
     return _MODES_OF_DESCRIPTORS.get(server, key, compute)
-
-
-def secret(descriptor: Descriptor) -> bool:
-    """Whether a tool's schema marks an argument as secret."""
-    return descriptor.kind == "tool" and _marked(descriptor.wire.get("inputSchema"), MAX_SCHEMA_DEPTH)
-
-
-def _marked(schema: Any, depth: int) -> bool:
-    if depth == 0:
-        return True
-    if isinstance(schema, Mapping):
-        if schema.get("writeOnly") is True or schema.get("format") == "password":
-            return True
-        return any(_marked(each, depth - 1) for each in schema.values())
-    return isinstance(schema, list) and any(_marked(each, depth - 1) for each in schema)
 
 
 def encode_content(value: Mapping[str, Any]) -> bytes | None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from patchbay.activity.records import Filter
 from patchbay.protocol.run_tool import run_tool
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import FILES, hub_with, listed, problems, toolset, write
+from tests.waiting import until
 
 Headers = dict[str, str]
 
@@ -176,4 +178,19 @@ def test_a_tool_that_calls_a_toolset_that_leads_back_to_it_is_ended(tmp_path: Pa
     hub = hub_with(tmp_path, sets).as_operator()
     answer = hub.call("release", "again")
     assert "release.again leads back to a tool that called it" in answer.text
+    hub.close()
+
+
+def test_records_keep_no_more_of_a_call_through_a_toolset_than_of_one_at_its_origin(tmp_path: Path) -> None:
+    files = {
+        "bank.py": 'def pay(code: str) -> str:\n    """Pay."""\n    return f"paid with {code}"\n',
+        "bank.mcp.json": '{"auto_discover": true, "isolation": "inline", "activity": "none"}',
+        "release.json": toolset(include=["bank.*"]),
+        "outer.json": toolset(tools={"buy": "release.pay"}),
+    }
+    hub = hub_with(tmp_path, files).as_operator()
+    for server, tool in (("bank", "pay"), ("release", "pay"), ("outer", "buy")):
+        assert "1234" in hub.call(server, tool, {"code": "1234"}).text
+    found = until(lambda: len(calls := hub.activity.recent(Filter()).records) == 3 and calls, "the records")
+    assert [(one.arguments, one.arguments_cid, one.answer) for one in found] == [(None, None, None)] * 3
     hub.close()

@@ -21,11 +21,8 @@ class OriginsAudience:
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._parts = parts
-
-    @property
-    def digest(self) -> str:
+        self.digest = " ".join(part.audience.digest for part in parts)
         """A text that changes when somebody may see something else."""
-        return " ".join(part.audience.digest for part in self._parts)
 
     @property
     def is_needed(self) -> bool:

@@ -23,6 +23,12 @@ ENTRY = "entry"
 PASSED_ON = ("streams", "approve", "job")
 """The members of a target that also hold for a call through a toolset."""
 
+ACTIVITY = "activity"
+"""The field of a configuration, and the member of a target, that says what records keep of a call."""
+
+ACTIVITY_MODES = ("none", "digest", "keep")
+"""Its values, from the least to the most."""
+
 STRICT_HINTS: Mapping[str, bool] = {
     "readOnlyHint": False,
     "destructiveHint": True,
@@ -54,12 +60,13 @@ def _make_tool(name: str, choice: Choice, needs_right: bool, own_timeout: float 
     """Return a tool of a toolset. Raises ConfigError for one that cannot be shown as the configuration says."""
     server, tool, named = choice
     if not tool.is_for_models:
-        origin = f"{server.name}.{tool.name}"
-        raise ConfigError(f"tools.{name}" if named else "include", "", f"{origin} is for apps only")
+        place = f"tools.{name}" if named else "include"
+        raise ConfigError(place, "", f"{server.name}.{tool.name} is for apps only")
     origin = Origin(server.name, tool.name, server.version, tool.digest, needs_right)
     timeout = float(tool.target.get("timeout", server.timeout))
     target: dict[str, Any] = {ENTRY: name, "timeout": timeout if own_timeout is None else min(timeout, own_timeout)}
     target |= {member: tool.target[member] for member in PASSED_ON if member in tool.target}
+    target |= _recorded(server, tool)
     wire = _without_app({**tool.wire, "name": name})
     if named is not None:
         wire |= _shown_texts(named)
@@ -74,6 +81,13 @@ def _make_tool(name: str, choice: Choice, needs_right: bool, own_timeout: float 
         belongs_to=None,
         other_names=(),
     )
+
+
+def _recorded(server: OriginServer, tool: Descriptor) -> dict[str, str]:
+    """Return the member of a target that says what records keep of a call: no more than those of the origin do."""
+    said = [str(place[ACTIVITY]) for place in (server.config, tool.target) if ACTIVITY in place]
+    modes = ["none"] if tool.has_secret_arguments else said
+    return {ACTIVITY: min(modes, key=ACTIVITY_MODES.index)} if modes else {}
 
 
 def _shown_texts(named: NamedTool) -> dict[str, str]:

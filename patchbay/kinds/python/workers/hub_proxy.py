@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchbay.activation import Call, Memory
+from patchbay.activation import Call, Events, Memory
 from patchbay.errors import ToolFailed
 
 
@@ -29,6 +29,10 @@ class RemoteHub:
     def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         """Return the result of another server's tool. Raises ToolFailed."""
         return dict(self._request("call", server, tool, arguments))
+
+    def pass_on(self, entry: Any, arguments: dict[str, Any], call: Call) -> Events:
+        """Raise ToolFailed: no definition is a toolset."""
+        raise ToolFailed("only a toolset passes its calls on to other servers")
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of this definition independently. Raises ToolFailed."""
