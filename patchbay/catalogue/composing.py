@@ -67,7 +67,7 @@ class Composer:
 
     def _make(self, base: Server, plain: Mapping[str, Server], named: Mapping[str, Server], readonly: bool) -> Server:
         patterns = _patterns(base)
-        inputs = {name: one for name, one in plain.items() if _concerns(patterns, name)} | named
+        inputs = {**{name: one for name, one in plain.items() if _concerns(patterns, name)}, **named}
         made = self._made.get(base.name)
         if made is not None and made.base is base and made.readonly == readonly and _are_same(made.inputs, inputs):
             return made.server

@@ -57,7 +57,7 @@ def every_way(hub: Hub, server: str, tool: str, headers: Headers) -> list[str]:
     """What a call of a tool gives, by each way in."""
     call = {"name": tool, "arguments": {}}
     whole = {"name": f"{server}__{tool}", "arguments": {}}
-    tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    tasks: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
     version = hub.catalogue.find(server).version
     native = {"jsonrpc": "2.0", "id": 1, "method": f"{server}.{tool}", "params": {}}
     nested = {"server": server, "tool": tool}

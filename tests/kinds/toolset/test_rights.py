@@ -139,24 +139,29 @@ def newest_row(hub: Hub, server: str, name: str) -> dict[str, Any] | None:
     return next((row for row in reversed(rows) if (row.get("server"), row.get("name")) == (server, name)), None)
 
 
+def waiting_calls(hub: Hub, operator: dict[str, str]) -> list[Any]:
+    found: Any = hub.client.get("/approvals", headers=operator).json
+    return [one for one in found["approvals"] if one["waits"]]
+
+
 def test_an_approval_through_a_toolset_names_both_and_is_for_this_origin_only(hub: Hub, ann: dict[str, str]) -> None:
     set_grants(hub, {"grants": [on("release")]})
     operator = {"Authorization": f"Bearer {hub.token}", "Accept": "application/json"}
     assert "needs an approval" in call(hub, "release", "open", ann, {})
-    waiting = [one for one in hub.client.get("/approvals", headers=operator).json["approvals"] if one["waits"]]
+    waiting = waiting_calls(hub, operator)
     safe = hub.catalogue.find("safe")
     assert [(one["server"], one["tool"]) for one in waiting] == [("release", "open")]
     assert [(one["server"], one["name"], one["tool"]) for one in waiting[0]["origins"]] == [
         ("safe", "open_safe", safe.tools["open_safe"].digest)
     ]
     decided = hub.client.post("/approvals", data={"id": waiting[0]["id"], "do": "approve"}, headers=operator)
-    assert decided.json["state"] == "approved"
+    assert (decided.json or {})["state"] == "approved"
     text = DANGEROUS["safe.py"].replace('"opened', '"really opened')
     (hub.servers / "safe.py").write_text(text)
     hub.catalogue.read_folder()
     hub.catalogue.refresh()
     assert "needs an approval" in call(hub, "release", "open", ann, {})
-    waiting = [one for one in hub.client.get("/approvals", headers=operator).json["approvals"] if one["waits"]]
+    waiting = waiting_calls(hub, operator)
     hub.client.post("/approvals", data={"id": waiting[0]["id"], "do": "approve"}, headers=operator)
     assert call(hub, "release", "open", ann, {}) == "really opened 1"
 
