@@ -5,13 +5,16 @@ Its tools are the operations that the configuration selects, without those that 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from patchbay.client.addresses.targets import mask_url
+from patchbay.descriptors import Descriptor
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.kinds.openapi.configuration import check_fields, parse_fields
+from patchbay.kinds.openapi.type_alternatives import split_types
 from patchbay.pins.documents import INTRODUCTION
 from patchbay.upstreams.configuration import OPENAPI
 
@@ -46,13 +49,19 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     tools = {name: one for name, one in found.tools.items() if ("tool", name) not in pins.held}
     return ServerParts(
         api_handler(standing, ApiTools(found.api, tools)),
-        {name: one.descriptor for name, one in tools.items()},
+        {name: _for_all_clients(one.descriptor) for name, one in tools.items()},
         problems=found.problems,
         title=introduction.get("title"),
         description=introduction.get("description", ""),
         api=standing,
         pins=pins,
     )
+
+
+def _for_all_clients(tool: Descriptor) -> Descriptor:
+    """Return a tool whose schemas have one type each. Its pin stays that of the document's own form."""
+    schemas = {key: split_types(tool.wire[key]) for key in ("inputSchema", "outputSchema") if key in tool.wire}
+    return replace(tool, wire={**tool.wire, **schemas})
 
 
 def _refuse_early_calls(call: Any) -> Any:

@@ -13,7 +13,7 @@ FILTER = {
     ],
 }
 ANY = {"description": "Any JSON value."}
-RECORDS = {"type": ["object", "array"], "description": "An object, or an array of objects."}
+RECORDS = {"anyOf": [{"type": "object"}, {"type": "array"}], "description": "An object, or an array of objects."}
 
 
 def generate_tools(server_name: str, context: dict) -> list:

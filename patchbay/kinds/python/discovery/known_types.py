@@ -19,7 +19,7 @@ TYPES: Mapping[str, dict[str, Any]] = {
     "typing.Text": {"type": "string"},
     "typing.LiteralString": {"type": "string"},
     "numbers.Number": {"type": "number"},
-    "decimal.Decimal": {"type": ["string", "number"], "format": "decimal"},
+    "decimal.Decimal": {"anyOf": [{"type": "string", "format": "decimal"}, {"type": "number"}]},
     "datetime.datetime": {"type": "string", "format": "date-time"},
     "datetime.date": {"type": "string", "format": "date"},
     "datetime.time": {"type": "string", "format": "time"},

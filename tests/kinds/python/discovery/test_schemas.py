@@ -142,7 +142,7 @@ TABLE: list[tuple[str, dict[str, Any]]] = [
     ("datetime.time", {"type": "string", "format": "time"}),
     ("uuid.UUID", {"type": "string", "format": "uuid"}),
     ("pathlib.Path", {"type": "string", "format": "path"}),
-    ("Decimal", {"type": ["string", "number"], "format": "decimal"}),
+    ("Decimal", {"anyOf": [{"type": "string", "format": "decimal"}, {"type": "number"}]}),
     # Any value.
     ("Any", {}),
     ("object", {}),
