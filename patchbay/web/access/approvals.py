@@ -10,6 +10,7 @@ from flask import Blueprint, Response, request
 from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.errors import InvalidParams
 from patchbay.views.hidden_characters import escape_hidden_characters
+from patchbay.web.access.approval_words import describe_call
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import read_form, redirect_to
@@ -34,6 +35,7 @@ class _Views:
             "approvals.html",
             "approvals",
             {"approvals": [describe_approval(one, now) for one in self._approvals.all()]},
+            calls=[describe_call(one, now, self._site.settings.mode) for one in self._approvals.all()],
             csrf=self._site.operators.csrf(),
         )
         response.headers["Cache-Control"] = "no-store"

@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
-from patchbay.access.approvals import WAITING, Approvals
+from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.catalogue.operating.removal import list_removed
 from patchbay.catalogue.watching.unserved_files import list_unserved_files
 from patchbay.topics import SERVERS
+from patchbay.web.access.approval_words import describe_call
 from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
@@ -33,15 +34,18 @@ class _Views:
 
         The operator also sees the calls that wait for an approval.
         """
-        rows, waiting = self._site.summaries(), self._waiting()
+        rows, now = self._site.summaries(), self._approvals.now()
+        waiting = self._waiting(now)
         snippets = list_snippets(self._site, "", f"{base_url()}/mcp")
-        data = {"snippets": snippets, "servers": rows, "approvals": waiting}
+        data = {"snippets": snippets, "servers": rows}
+        data["approvals"] = [describe_approval(one, now) for one in waiting]
         unserved = self._unserved()
         response = render_answer(
             self._site,
             "home.html",
             "home",
             data,
+            calls=[describe_call(one, now, self._site.settings.mode) for one in waiting],
             ailing=self._ailing(rows),
             totals=add_up(rows),
             unserved=len(unserved),
@@ -51,13 +55,11 @@ class _Views:
             response.headers["Cache-Control"] = "no-store"
         return response
 
-    def _waiting(self) -> list[dict[str, Any]]:
+    def _waiting(self, now: float) -> list[Approval]:
         """The calls that wait for an approval, the oldest first; none for readers other than the operator."""
         if not self._site.operators.lenient_proof().is_operator:
             return []
-        now = self._approvals.now()
-        waiting = [one for one in self._approvals.all() if one.state_at(now) == WAITING]
-        return [describe_approval(one, now) for one in reversed(waiting)]
+        return [one for one in reversed(self._approvals.all()) if one.state_at(now) == WAITING]
 
     def _ailing(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The servers that need attention: what is wrong, and the link that helps."""

@@ -53,12 +53,12 @@ def waiting(hub: Hub) -> list[dict[str, Any]]:
 
 
 def test_a_waiting_call_needs_attention_and_has_its_button(hub: Hub) -> None:
-    assert "waits for your approval" not in home(hub)
+    assert "wants to run" not in home(hub)
     assert "approv" in ask(hub, "the dentist")
     page = home(hub)
     attention = page.partition("Needs attention")[2].partition("</section>")[0]
-    assert "waits for your approval" in attention
-    assert "safe.open_safe" in attention and "the dentist" in attention and "this machine" in attention
+    assert "wants to run" in attention
+    assert "open_safe" in attention and "the dentist" in attention and "This machine" in attention
     assert 'value="approve"' in attention and 'value="refuse"' in attention
     assert [(one["tool"], one["state"]) for one in waiting(hub)] == [("open_safe", "waiting")]
 
@@ -70,7 +70,7 @@ def test_the_button_decides_and_leads_back_to_the_home_page(hub: Hub, do: str, t
     fields = {"csrf": csrf(hub, "/"), "id": one["id"], "do": do, "from": "home"}
     answer = hub.client.post("/approvals", data=fields, headers=BROWSER)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
-    assert waiting(hub) == [] and "waits for your approval" not in home(hub)
+    assert waiting(hub) == [] and "wants to run" not in home(hub)
     assert text in ask(hub, "the dentist")
 
 
@@ -86,7 +86,7 @@ def test_other_readers_see_no_waiting_calls(hub: Hub) -> None:
     stranger = hub.app.test_client()
     page = stranger.get("/", headers=BROWSER)
     assert page.status_code == 200
-    assert "the dentist" not in page.text and "waits for your approval" not in page.text
+    assert "the dentist" not in page.text and "wants to run" not in page.text
     assert "data-live" not in page.text
     found = stranger.get("/index.json").json
     assert isinstance(found, dict) and found["approvals"] == []

@@ -1,0 +1,85 @@
+"""Calls that need an approval, in words: who wants to do what with which arguments, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, USED, WAITING, Approval
+from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, SCHEDULE_IDS
+from patchbay.jsonrpc import dump_json, load_json
+from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
+
+_STATES = {WAITING: "waits", APPROVED: "approved, has not run yet", REFUSED: "refused", USED: "approved, ran once"}
+
+
+def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
+    """Return the values that pages show of an approval. `mode` is the access mode of the hub.
+
+    `who` is who asks; `rows` has the arguments (`list_arguments`), None if they are not stored; `exact` is their JSON;
+    `origins` has what is behind a tool of a toolset (`server`, `name`, `tool`); `outcome` is the state at the time `now`.
+    """
+    text = approval.arguments
+    return {
+        "id": approval.id,
+        "who": name_caller(approval.call.principal, mode),
+        "principal": approval.call.principal,
+        "server": approval.call.server,
+        "tool": approval.call.tool,
+        "rows": None if text is None else list_arguments(text),
+        "exact": None if text is None else escape_hidden_characters(text),
+        "tool_digest": approval.call.tool_digest,
+        "origins": orjson.loads(approval.call.origins) if approval.call.origins else [],
+        "arguments_cid": approval.call.arguments_cid,
+        "made": approval.made,
+        "expires": approval.expires,
+        "waits": approval.state_at(now) == WAITING,
+        "outcome": describe_outcome(approval, now),
+        "decided": approval.decided,
+        "by": name_caller(approval.by, mode) if approval.by else "",
+    }
+
+
+def name_caller(id: str, mode: str) -> str:
+    """Return a principal in words, with its hidden characters shown: `this machine`, `the key ci`, `ann@example.org`.
+
+    Every stranger of an open hub has the same id.
+    """
+    if id == LOCAL_ID:
+        return "someone who can reach this hub" if mode == "open" else "this machine"
+    if id == OPERATOR_ID:
+        return "the operator"
+    for begin, words in ((KEY_IDS, "the key"), (SCHEDULE_IDS, "the schedule of")):
+        if id.startswith(begin):
+            return f"{words} {show_hidden_characters(id.removeprefix(begin))}"
+    return show_hidden_characters(id)
+
+
+def list_arguments(text: str) -> list[dict[str, Any]]:
+    """Return the arguments of a stored call as rows: `name`, `value`, and `is_text` for a string, which has no quotes.
+
+    A value of another type is JSON, so that the number 5 and the text 5 differ. Raises ValueError for text that is not
+    the JSON of an object.
+    """
+    found = load_json(text.encode())
+    if not isinstance(found, dict):
+        raise ValueError("expected the arguments of a call as a JSON object")
+    return [
+        {
+            "name": show_hidden_characters(name),
+            "value": show_hidden_characters(value)
+            if isinstance(value, str)
+            else escape_hidden_characters(dump_json(value).decode()),
+            "is_text": isinstance(value, str),
+        }
+        for name, value in found.items()
+    ]
+
+
+def describe_outcome(approval: Approval, now: float) -> str:
+    """Return the state of an approval in words: `approved, ran once`, `no decision in time`."""
+    state = approval.state_at(now)
+    if state == EXPIRED:
+        return "no decision in time" if approval.decided is None else "approved, did not run in time"
+    return _STATES[state]
