@@ -45,7 +45,7 @@ PERSONAL = {
     f"Server with {LARGEST} tools": f"/servers/{name_of(0)}",
     f"One tool of {LARGEST}": f"/servers/{name_of(0)}?tool={list(tools_of(0))[400]}",
     "Server, tab Source": "/servers/everything/source",
-    "Server, tab Past": "/servers/weather/past",
+    "Server, tab Versions": "/servers/weather/past",
     "Server, tab Settings": "/servers/everything/settings",
     "Documents": "/servers/manual/documents",
     "Document": "/servers/manual/documents?path=rooms.md",

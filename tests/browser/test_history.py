@@ -145,8 +145,8 @@ def test_a_definition_is_broken_seen_mended_and_rolled_back(tab: Tab) -> None:
     assert httpx2.get(f"{tab.base}/servers/vase").status_code == 200
     page = edited(tab, "vase", GREET.replace("hello", "welcome"))
     expect(page.locator(".note.fault")).to_have_count(0)
-    go_to_tab(page, "Past")
-    page.get_by_role("row").filter(has_text="made vase").get_by_role("link", name="Roll back to this").click()
+    go_to_tab(page, "Versions")
+    page.get_by_role("row").filter(has_text="made vase").get_by_role("link", name="Roll back").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Roll back to servers/vase")
     expect(page.locator(".diff")).to_contain_text("welcome")
     page.get_by_label("Reason").fill("the first one was better")
@@ -170,7 +170,7 @@ def test_two_versions_are_chosen_and_compared(tab: Tab) -> None:
     """JN-45: what the change means for callers stands above the lines."""
     made(tab, "pair")
     page = edited(tab, "pair", GREET.replace("name: str", "name: str, times: int"))
-    go_to_tab(page, "Past")
+    go_to_tab(page, "Versions")
     page.get_by_role("button", name="Compare old and new").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare two versions of pair")
     expect(page.locator(".changes")).to_contain_text("times")

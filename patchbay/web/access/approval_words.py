@@ -18,7 +18,7 @@ def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
     """Return the values that pages show of an approval. `mode` is the access mode of the hub.
 
     `who` is who asks; `rows` has the arguments (`list_arguments`), None if they are not stored; `exact` is their JSON;
-    `origins` has what is behind a tool of a toolset (`server`, `name`, `tool`); `outcome` is the state at the time `now`.
+    `origins` has what is behind a tool of a toolset (`server`, `name`, `tool`); `outcome` is the state at `now`.
     """
     text = approval.arguments
     return {

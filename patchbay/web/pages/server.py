@@ -1,4 +1,4 @@
-"""`/servers/<name>`: the page of one server, with its tabs Use, Source, Past and Settings, and comparisons of versions.
+"""`/servers/<name>`: the page of one server with its tabs Use, Source, Versions and Settings; comparisons of versions.
 
 The pages only read. They show broken versions too. As JSON, each tab but Use has all values of the three others.
 """
@@ -32,14 +32,12 @@ from patchbay.web.pages.answers import is_json_address, render_answer, wants_jso
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
 from patchbay.web.pages.schedules import list_runs
+from patchbay.web.pages.server_versions import MAX_MOVES, list_server_versions
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable, highlight_source
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
-
-MAX_MOVES = 50
-"""Changes of a name on one page, at most."""
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
@@ -95,6 +93,7 @@ class _Views:
             "servers",
             data,
             page=page_path(name),
+            rows=list_server_versions(self._store, found.name, found.version) if shown and tab == "past" else [],
             code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
