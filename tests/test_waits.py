@@ -21,7 +21,7 @@ SLEEPERS = {
     "tests/browser/lively_room.py": "people in a room, as slow as a picture of it needs",
     "tests/cli/changing.py": "a server with a slow tool",
     "tests/cli/rooms/laptop_server.py": "a server with a slow tool",
-    "tests/cli/rooms/test_announcing.py": "polls a room; the client has a bound",
+    "tests/client/rooms/test_announcing.py": "polls a room; the client has a bound",
     "tests/client/scripted.py": "a server that never answers",
     "tests/content/claude_program.py": "a program that hangs",
     "tests/interaction/mounts.py": "polls a mount until its bound is over",

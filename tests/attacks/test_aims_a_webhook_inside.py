@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, Receiver, receiving
 from tests.protocol.events.test_emitting import SOURCE, report
-from tests.protocol.events.test_webhooks import subscribe
+from tests.protocol.webhooks.receiver import HOST, Receiver, receiving
+from tests.protocol.webhooks.test_webhooks import subscribe
 
 
 @pytest.fixture

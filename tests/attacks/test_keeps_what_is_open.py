@@ -26,7 +26,7 @@ from tests.attacks.requests import send, send_request
 from tests.checkout import ROOT
 from tests.databases import PostgresqlServer
 from tests.interaction.nodes import running_nodes
-from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver, receiving
 from tests.serving.running import Hub, running
 from tests.signing_in import HTML, PASSWORD, answer_in, challenge_of, hidden_fields
 from tests.waiting import BOUND, until

@@ -15,8 +15,8 @@ from patchbay.topics import EVENT_SUBSCRIPTION_IDS
 from tests.attacks.leftovers import attacker, left, shared_hub, two_nodes
 from tests.databases import PostgresqlServer
 from tests.hubs import Hub, modern_request
-from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
 from tests.protocol.events.test_emitting import EVENT, SOURCE
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver, receiving
 
 MOST = 100
 """The webhooks of one caller."""

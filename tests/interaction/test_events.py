@@ -17,8 +17,8 @@ import pytest
 
 from tests.interaction.peers import MODERN, NODE, PACKAGES
 from tests.interaction.programs import Hub, plain_environment, running_hub
-from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
 from tests.protocol.events.test_emitting import EVENT, SOURCE
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver, receiving
 from tests.waiting import BOUND, until
 
 pytestmark = [pytest.mark.process, pytest.mark.node]

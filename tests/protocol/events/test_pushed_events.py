@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, Receiver
 from tests.protocol.events.test_emitting import ask, poll, stream_of
-from tests.protocol.events.test_webhooks import subscribe, titles
+from tests.protocol.webhooks.receiver import HOST, Receiver
+from tests.protocol.webhooks.test_webhooks import subscribe, titles
 from tests.waiting import until
 
 pytestmark = pytest.mark.process

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.protocol.events.receiver import receiver
+from tests.protocol.webhooks.receiver import receiver
 
 __all__ = ["receiver"]

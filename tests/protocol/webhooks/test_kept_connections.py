@@ -13,9 +13,9 @@ from patchbay.protocol.webhooks import kept_connections
 from patchbay.protocol.webhooks.kept_connections import MAX_DESTINATIONS, KeptConnections
 from patchbay.protocol.webhooks.sending import Sender
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import SOURCE, report
-from tests.protocol.events.test_webhooks import subscribe, titles
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver
+from tests.protocol.webhooks.test_webhooks import subscribe, titles
 from tests.waiting import until
 
 ADDRESS = "127.0.0.1"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import SOURCE, report
-from tests.protocol.events.test_webhooks import subscribe, titles
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver
+from tests.protocol.webhooks.test_webhooks import subscribe, titles
 from tests.waiting import until
 
 

@@ -19,8 +19,8 @@ from patchbay.topics import EVENT_SUBSCRIPTIONS, LEASES
 from tests.access.members import TOKEN, accept_member_tokens
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver
 from tests.waiting import until
 
 ISSUER = "https://issuer.example"

@@ -21,7 +21,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.hubs import BOTH, modern_request
 from tests.interaction.programs import free_port, plain_environment, status_of
-from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
+from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver, receiving
 from tests.waiting import BOUND, until
 
 SOURCE = """
