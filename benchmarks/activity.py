@@ -48,9 +48,9 @@ def main() -> None:
         settings = Settings(data=Path(folder), servers=Path(folder) / "servers", activity_size=2**40)
         app = create_app(settings)
         begin = time.time() - options.records * SPACING_MILLISECONDS / 1000
-        write_records(app.extensions["catalogue"].store, options, begin)
+        write_records(app.parts.catalogue.store, options, begin)
         measure(app.test_client(), options, begin)
-        app.extensions["catalogue"].close()
+        app.parts.catalogue.close()
 
 
 def write_records(store: Store, options: argparse.Namespace, begin: float) -> None:

@@ -10,9 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flask import Flask
-
-from patchbay.access.keys import PersonalKeys
 from patchbay.access.quotas import Quotas
 from patchbay.access.sign_in_settings import has_authorization_server, has_sign_in, list_open_paths
 from patchbay.access.tokens.challenges import make_challenge
@@ -22,13 +19,13 @@ from patchbay.assets import ASSETS
 from patchbay.hosts.path_prefix import PathPrefix, choose_path_prefix
 from patchbay.hosts.trusted_proxies import ClientAddresses, TrustedProxies
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from patchbay.protocol.dispatch import Dispatcher
 from patchbay.serving.drain import Drain
 from patchbay.serving.health import Health, HealthOverHttp
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Journal
 from patchbay.topics import ENDING
 from patchbay.upstreams.caller_credentials import OPEN_PREFIXES
+from patchbay.web.application import Application, Parts
 from patchbay.web.late_pages import LatePages
 from patchbay.web.operator.exposure import check_exposure, check_prefix_is_free
 from patchbay.web.operator.operators import Operators
@@ -36,7 +33,7 @@ from patchbay.wire.endpoints.mcp import McpOverHttp
 from patchbay.wire.endpoints.mcp_2024 import HttpSse
 from patchbay.wire.endpoints.metadata import ResourceMetadata
 from patchbay.wire.endpoints.native import NativeOverHttp
-from patchbay.wire.endpoints.websocket_routes import WebSocketRoutes, WebSocketUpgrades
+from patchbay.wire.endpoints.websocket_routes import WebSocketUpgrades
 from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.held_refusals import HeldRefusals
 from patchbay.wire.replies.reply import StartResponse
@@ -48,7 +45,7 @@ from patchbay.wire.rooms.sockets import add_room_sockets
 WsgiApp = Callable[[Any, StartResponse], Iterable[bytes]]
 
 
-def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
+def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Application:
     """Return the hub as a WSGI application. Raises ConfigError or MissingBlob for wrong settings or boot images.
 
     `hosts` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
@@ -67,55 +64,48 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     access = dispatcher.services.access
     operators = Operators(settings, catalogue.store, lambda: catalogue.readonly, access.is_administrator)
 
-    app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
-    # Werkzeug would redirect to an absolute URL with the scheme that the hub sees, which is http behind a proxy.
-    app.url_map.merge_slashes = False
-    app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": operators}
     assert access.validity is not None, "a hub knows its credentials"
     access.validity.operator = operators.token
-    app.extensions["keys"] = access.validity.keys
-    app.extensions["health"] = health = Health(catalogue.store.check, drain, catalogue.store.bus.problem)
-    app.extensions["pages"] = pages = LatePages(app, partial(_register_pages, app))
-    authentication = _over_http(app, HealthOverHttp(settings, health, pages))
+    health = Health(catalogue.store.check, drain, catalogue.store.bus.problem)
+    parts = Parts(dispatcher, drain, operators, access.validity.keys, health)
+    app = Application(parts, static_folder="static", template_folder="templates", root_path=str(ASSETS))
+    # Werkzeug would redirect to an absolute URL with the scheme that the hub sees, which is http behind a proxy.
+    app.url_map.merge_slashes = False
+    parts.pages = pages = LatePages(app, partial(_register_pages, app))
+    authentication = _over_http(parts, HealthOverHttp(settings, health, pages))
     if has_sign_in(settings):
         pages.load()  # the sign-in is one of the schemes, and a wrong setting of it stops the start
-        authentication.schemes += app.extensions["accounts"].list_schemes(settings)
-    with_issuer = _with_issuer(authentication, app, issuer)
+        authentication.schemes += parts.for_pages.accounts.list_schemes(settings)
+    with_issuer = _with_issuer(authentication, parts, issuer)
     with_clients = ClientAddresses(with_issuer, TrustedProxies(settings.trusted_proxies))
     with_prefix = PathPrefix(with_clients, settings.path_prefix) if settings.path_prefix else with_clients
-    app.wsgi_app = with_prefix  # type: ignore[method-assign]
+    app.replace_wsgi_app(with_prefix)
     return app
 
 
-def _register_pages(app: Flask) -> None:
+def _register_pages(app: Application) -> None:
     from patchbay.web.blueprints import register_pages
 
-    found = app.extensions
-    register_pages(app, found["dispatcher"], found["operators"], found["drain"])
+    register_pages(app)
 
 
-def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
+def _over_http(parts: Parts, pages: WsgiApp) -> Authentication:
     """Return the WSGI application: authentication, then MCP, the native interface, rooms, and the pages."""
-    dispatcher: Dispatcher = app.extensions["dispatcher"]
-    operators: Operators = app.extensions["operators"]
-    drain: Drain = app.extensions["drain"]
+    dispatcher, operators, drain, keys = parts.dispatcher, parts.operators, parts.drain, parts.keys
     settings, access = dispatcher.services.settings, dispatcher.services.access
-    websockets = WebSocketRoutes()
-    app.extensions["websockets"] = websockets
     rooms = dispatcher.services.rooms
     rooms.start()
     dispatcher.services.scheduler.start()
     dispatcher.services.jobs.start(settings.jobs)
     admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
-    add_room_sockets(websockets, rooms, admission)
+    add_room_sockets(parts.websockets, rooms, admission)
     places, is_operator = dispatcher.places, operators.is_operator
     with_rooms = RoomsOverHttp(rooms, settings, admission, is_operator, places, pages)
     drain.on_begin(with_rooms.drain)
-    with_websockets = WebSocketUpgrades(websockets, settings, places, with_rooms)
+    with_websockets = WebSocketUpgrades(parts.websockets, settings, places, with_rooms)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.is_draining, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
-    keys: PersonalKeys = app.extensions["keys"]
     refusals = HeldRefusals(with_mcp)
     authentication = Authentication(
         refusals,
@@ -128,17 +118,17 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     )
     authentication.open_prefixes += OPEN_PREFIXES
     authentication.open_paths |= list_open_paths(settings)
-    app.extensions["authentication"] = authentication
-    app.extensions["make_direct_way"] = partial(DirectWay, with_mcp, authentication, refusals)
+    parts.authentication = authentication
+    parts.make_direct_way = partial(DirectWay, with_mcp, authentication, refusals)
     return authentication
 
 
-def _with_issuer(authentication: Authentication, app: Flask, issuer: Issuer | None) -> WsgiApp:
+def _with_issuer(authentication: Authentication, parts: Parts, issuer: Issuer | None) -> WsgiApp:
     """Show clients where they get access tokens, and accept those of an outside issuer."""
-    services = app.extensions["dispatcher"].services
-    settings: Settings = services.settings
+    services = parts.dispatcher.services
+    settings = services.settings
     if issuer is not None:
-        journal = app.extensions["catalogue"].store.journal
+        journal = parts.catalogue.store.journal
         return _with_outside_issuer(authentication, issuer, settings, journal, services.quotas)
     if not has_authorization_server(settings):
         return authentication

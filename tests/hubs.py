@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import orjson
-from flask import Flask
 from werkzeug.datastructures import Headers
 from werkzeug.test import TestResponse
 
@@ -133,17 +132,17 @@ class Hub:
         values: dict[str, Any] = {"data": folder / "data", "servers": self.servers, "store": "memory"} | settings
         self.settings = Settings(**values)
         self.hosts = hosts or shared_hosts()
-        self.app: Flask = create_app(self.settings, self.hosts)
+        self.app = create_app(self.settings, self.hosts)
         self.client = self.app.test_client()
 
     @property
     def catalogue(self) -> Any:
-        return self.app.extensions["catalogue"]
+        return self.app.parts.catalogue
 
     @property
     def activity(self) -> Activity:
         """The hub's record of its calls."""
-        found = self.app.extensions["dispatcher"].services.activity
+        found = self.app.parts.dispatcher.services.activity
         assert isinstance(found, Activity)
         return found
 
@@ -159,7 +158,7 @@ class Hub:
     @property
     def token(self) -> str:
         """The operator's token."""
-        token = self.app.extensions["operators"].token.read_stored()
+        token = self.app.parts.operators.token.read_stored()
         assert isinstance(token, str)
         return token
 
@@ -170,7 +169,7 @@ class Hub:
 
     def log_in(self) -> Self:
         """Let the client be a browser of the operator, which has a session and says where its requests come from."""
-        answer = self.client.get(self.app.extensions["operators"].links.make())
+        answer = self.client.get(self.app.parts.operators.links.make())
         assert answer.status_code == 303, answer.text
         self.client.environ_base["HTTP_ORIGIN"] = "http://localhost"
         return self

@@ -31,7 +31,7 @@ BASE = "http://localhost"
 
 
 def accounts_of(hub: Hub) -> Accounts:
-    found = hub.app.extensions["accounts"]
+    found = hub.app.parts.for_pages.accounts
     assert isinstance(found, Accounts)
     return found
 

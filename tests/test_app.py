@@ -34,5 +34,5 @@ def test_no_thread_reads_a_definition_while_routes_are_added(tmp_path: Path, mon
 
     monkeypatch.setattr(Map, "add", add_and_look)
     with closing(Hub(tmp_path)) as hub:
-        hub.app.extensions["pages"].load()
+        hub.app.parts.pages.load()
     assert could_parse == [False]

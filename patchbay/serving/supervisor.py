@@ -36,6 +36,7 @@ from patchbay.serving.descriptors import ensure_descriptors, fitting_connections
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts, without_collections
 from patchbay.serving.heartbeats import Heartbeats
+from patchbay.serving.hub_application import HubApplication
 from patchbay.serving.hub_url import host_header, hub_note, hub_url, public_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
@@ -78,7 +79,7 @@ class OnceAcrossProcesses:
         return self._left.acquire(block=False)
 
 
-def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
+def serve(settings: Settings, create_app: Callable[[Settings], HubApplication]) -> int:
     """Serve until a signal ends the hub; return the exit code. Raises AddressTaken, and FolderInUse beside another hub.
 
     The process ignores SIGTERM and SIGINT from then on: only its end is left.
@@ -151,7 +152,7 @@ def most_connections_of(settings: Settings) -> int:
 
 def application(
     settings: Settings,
-    create_app: Callable[[Settings], Any],
+    create_app: Callable[[Settings], HubApplication],
     announced: OnceAcrossProcesses,
     refused: OnceAcrossProcesses,
     started: Semaphore,
@@ -170,16 +171,18 @@ def application(
     forget_request_variables()
     with without_collections():
         app = _make_app(settings, create_app, refused)
-    app.extensions["health"].watch(heartbeats.describe_problem)
-    app.extensions["pages"].prepare(lambda: app.extensions["site"].prepare())
+    parts = app.parts
+    parts.health.watch(heartbeats.describe_problem)
+    parts.pages.prepare(lambda: parts.for_pages.site.prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     overflow = Overflow(settings.port, fitting_connections(most_connections_of(settings)))
-    prefix = app.extensions["dispatcher"].services.settings.path_prefix
-    app.wsgi_app = limits = WorkLimits(at_work, settings.threads, lambda: overflow.is_short, prefix)
+    prefix = parts.dispatcher.services.settings.path_prefix
+    limits = WorkLimits(at_work, settings.threads, lambda: overflow.is_short, prefix)
+    app.replace_wsgi_app(limits)
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
-    drain = app.extensions["drain"]
-    direct = app.extensions["make_direct_way"](limits, at_work)
+    drain = parts.drain
+    direct = parts.make_direct_way(limits, at_work)
     front = Front(app, settings, request_threads(settings), direct)
     front.connections = overflow.most
     overflow.watch()
@@ -191,12 +194,14 @@ def application(
     threading.Thread(
         target=_end_with_parent, args=(settings.drain + KILL_GRACE_SECONDS,), name="parent", daemon=True
     ).start()
-    announce = (settings, announced, serving, started, app.extensions["operators"])
+    announce = (settings, announced, serving, started, parts.operators)
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     return front
 
 
-def _make_app(settings: Settings, create_app: Callable[[Settings], Any], refused: OnceAcrossProcesses) -> Any:
+def _make_app(
+    settings: Settings, create_app: Callable[[Settings], HubApplication], refused: OnceAcrossProcesses
+) -> HubApplication:
     """Make the Flask application. Where the settings or the boot image are refused, say why once, and end the hub."""
     try:
         return create_app(settings)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from flask import Flask
-
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers
 from patchbay.protocol.request_context import HubServices
-from patchbay.serving.drain import Drain
 from patchbay.settings import whole_environment
 from patchbay.syntax import SYNTAX_LOCK
 from patchbay.web.access.approvals import approvals_blueprint
@@ -24,6 +21,7 @@ from patchbay.web.api.json_links import add_prefix_to_links
 from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.application import Application, PageParts
 from patchbay.web.compressed_files import add_compression
 from patchbay.web.documents.editing import document_editing_blueprint
 from patchbay.web.documents.reader import documents_blueprint
@@ -32,7 +30,6 @@ from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
-from patchbay.web.operator.operators import Operators
 from patchbay.web.operator.packages import packages_blueprint
 from patchbay.web.operator.pasting import pasting_blueprint
 from patchbay.web.operator.pins import pins_blueprint
@@ -65,30 +62,29 @@ from patchbay.web.upstreams.applicants import Applicants
 from patchbay.web.upstreams.pages import upstreams_blueprint
 
 
-def register_pages(app: Flask, dispatcher: Dispatcher, operators: Operators, drain: Drain) -> None:
-    """Register the blueprints of a hub, in an app that has served no request.
-
-    `app.extensions` gets `site`, `accounts` and `inspected_servers`, which the pages share.
-    """
+def register_pages(app: Application) -> None:
+    """Register the blueprints of a hub, in an app that has served no request, and set its `parts.for_pages`."""
+    dispatcher, operators = app.parts.dispatcher, app.parts.operators
     services, settings = dispatcher.services, dispatcher.services.settings
     site = Site(services.catalogue, settings, services.activity, services.hosts, services.access, operators)
     site.add_prefix_to_links = add_prefix_to_links
     site.count_waiting_calls = services.approvals.count_waiting
-    drain.on_begin(site.directory.end)
-    app.extensions |= {"site": site, "inspected_servers": InspectedServers(settings, whole_environment())}
+    app.parts.drain.on_begin(site.directory.end)
+    accounts = Accounts(settings, services.catalogue.store.journal)
+    app.parts.for_pages = PageParts(site, accounts, InspectedServers(settings, whole_environment()))
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
     with SYNTAX_LOCK:
         _add_sign_in(app, site, services)
         _add_pages(app, site, dispatcher)
 
 
-def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
+def _add_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
     """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
-    inspected_servers = app.extensions["inspected_servers"]
+    parts, inspected_servers = app.parts, app.parts.for_pages.inspected_servers
     add_security(app, site.settings)
     add_compression(app)
     register_error_handlers(app, site)
-    app.register_blueprint(health_blueprint(app.extensions["health"]))
+    app.register_blueprint(health_blueprint(parts.health))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
@@ -117,11 +113,9 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(metrics_blueprint(site, dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
-    app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
+    app.register_blueprint(keys_blueprint(site, parts.keys))
     services = dispatcher.services
-    numbers = CallerNumbers(
-        site, services.quotas, services.ledger, app.extensions["keys"], app.extensions["accounts"].people
-    )
+    numbers = CallerNumbers(site, services.quotas, services.ledger, parts.keys, parts.for_pages.accounts.people)
     app.register_blueprint(usage_blueprint(site, numbers))
     app.register_blueprint(grants_blueprint(site))
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
@@ -133,14 +127,13 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
         app.before_request(dispatcher.catch_up)  # no page is older than a change that another worker has acknowledged
 
 
-def _add_sign_in(app: Flask, site: Site, services: HubServices) -> None:
+def _add_sign_in(app: Application, site: Site, services: HubServices) -> None:
     """Register the blueprints with which people sign in, let clients act for them, and connect their accounts."""
-    accounts = Accounts(site.settings, site.catalogue.store.journal)
+    accounts = app.parts.for_pages.accounts
     browsers = Browsers(accounts, site.settings)
-    app.extensions["accounts"] = accounts
     if has_sign_in(site.settings):
         site.find_person = browsers.find_name
-    applicants = Applicants(site, browsers, app.extensions["keys"])
+    applicants = Applicants(site, browsers, app.parts.keys)
     tokens = services.upstream_tokens
     app.register_blueprint(upstreams_blueprint(site, applicants, tokens, services.upstream_sign_ins))
     app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))

@@ -51,7 +51,7 @@ class MemberScheme:
 def accept_member_tokens(hub: Hub) -> MemberScheme:
     """Let a hub accept the token of members."""
     scheme = MemberScheme()
-    hub.app.extensions["authentication"].schemes.insert(0, scheme)
+    hub.app.parts.authentication.schemes.insert(0, scheme)
     return scheme
 
 
@@ -62,7 +62,7 @@ class Member:
         if who.id.startswith(KEY_IDS):  # a key of the same name and scopes does not exist: streams would end without it
             who = replace(who, credential=name_token(inf))
         self.hub, self.document, self.who = hub, document, who
-        self.dispatcher = hub.app.extensions["dispatcher"]
+        self.dispatcher = hub.app.parts.dispatcher
         hub.catalogue.grants = None if document is None else parse_grants(orjson.dumps(document), "access")
         if scheme is not None:
             scheme.who = who

@@ -115,7 +115,7 @@ def team_hub(folder: Path, files: Mapping[str, str] = FILES, **settings: Any) ->
     It has no default quotas, because random tests make many calls in a second.
     """
     hub = Hub(folder, files, **({"access": "shared", "isolation": "inline"} | settings))
-    hub.app.extensions["dispatcher"].services.quotas.defaults = {}
+    hub.app.parts.dispatcher.services.quotas.defaults = {}
     return hub
 
 
@@ -129,7 +129,7 @@ def set_grants(hub: Hub, document: Mapping[str, Any] | None) -> None:
 
 def new_key(hub: Hub, name: str, scopes: list[str] | None = None) -> dict[str, str]:
     """Make a key; return the headers of its requests."""
-    return {"Authorization": f"Bearer {hub.app.extensions['keys'].make(name, None, scopes)}"}
+    return {"Authorization": f"Bearer {hub.app.parts.keys.make(name, None, scopes)}"}
 
 
 # The independent account: written from docs/sharing.md, without the code of the hub.

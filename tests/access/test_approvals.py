@@ -120,7 +120,7 @@ def opened(path: Path) -> list[str]:
 
 @pytest.fixture
 def ann(hub: Hub) -> dict[str, str]:
-    name = f"ann{len(hub.app.extensions['keys'].all())}"
+    name = f"ann{len(hub.app.parts.keys.all())}"
     return new_key(hub, name)
 
 
@@ -243,7 +243,7 @@ def decide(hub: Hub, id: str, do: str, headers: dict[str, str]) -> Any:
 
 @pytest.mark.parametrize("do", ["approve", "refuse"])
 def test_a_waiting_call_goes_on_when_it_is_decided(hub: Hub, ann: dict[str, str], count: Path, do: str) -> None:
-    approvals = hub.app.extensions["dispatcher"].services.approvals
+    approvals = hub.app.parts.dispatcher.services.approvals
     gate = hub.catalogue.hub.gate
     gate.wait_seconds = BOUND / 2
     answers: list[Answer] = []
@@ -379,9 +379,7 @@ def test_the_audit_chain_names_the_administrator_who_decides_on_the_page(
     hub: Hub, ann: dict[str, str], count: Path
 ) -> None:
     call(hub, ann, {"count": str(count)}, capabilities={})
-    [waits] = [
-        one for one in hub.app.extensions["dispatcher"].services.approvals.all() if str(count) in str(one.arguments)
-    ]
+    [waits] = [one for one in hub.app.parts.dispatcher.services.approvals.all() if str(count) in str(one.arguments)]
     proof = {"Authorization": f"Bearer {hub.token}"}
     form = {"id": waits.id, "do": "refuse"}
     assert hub.app.test_client().post("/approvals", data=form, headers=proof).status_code == 303

@@ -155,7 +155,7 @@ def test_clients_hear_that_the_grants_changed(hub: Hub, ann: Headers) -> None:
 
 
 def test_permissions_of_a_sender_are_read_again_after_each_change(hub: Hub) -> None:
-    access = hub.app.extensions["dispatcher"].services.access
+    access = hub.app.parts.dispatcher.services.access
     who = Principal("key:ann")
     allow(hub, "notes.search")
     unchanged, seen = access.unchanged(who), access.catalogue_for(who)

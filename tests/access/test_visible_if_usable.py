@@ -95,13 +95,13 @@ def test_an_error_names_no_hidden_server(hub: Hub) -> None:
         message = member.ask(endpoint, "tools/list")["error"]["message"]
         assert "did you mean" not in message
     with pytest.raises(PatchbayError, match="did you mean lone"):
-        hub.app.extensions["dispatcher"].server("lon", Principal("ann"))
+        hub.app.parts.dispatcher.server("lon", Principal("ann"))
 
 
 def test_members_with_the_same_rights_share_their_lists(hub: Hub) -> None:
     """ACCESS 3: lists are cached by what a principal may see, not by the principal."""
     document = {"grants": [{"to": ["ann", "ben"], "may": ["call"], "on": ["notes.search"]}]}
-    member, dispatcher = Member(hub, document, Principal("ann")), hub.app.extensions["dispatcher"]
+    member, dispatcher = Member(hub, document, Principal("ann")), hub.app.parts.dispatcher
     first = dispatcher.server("notes", member.who)
     assert dispatcher.server("notes", Principal("ben")) is first
     assert dispatcher.server("notes", member.who) is first

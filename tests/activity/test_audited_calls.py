@@ -119,7 +119,7 @@ def test_calls_over_plain_http_have_rows_with_results(hub: Hub, ann: dict[str, s
 
 def test_repeated_calls_give_equal_results_for_a_deterministic_tool(hub: Hub, ann: dict[str, str]) -> None:
     """Issue 16: replay of 100 records gives equal result CIDs."""
-    dispatcher = hub.app.extensions["dispatcher"]
+    dispatcher = hub.app.parts.dispatcher
     for number in range(50):
         send(hub, ann, "notes", "tools/call", {"name": "search", "arguments": {"text": str(number)}})
         hub.send("notes", call_message("search", {"text": f"old {number}"}), ann)
@@ -139,7 +139,7 @@ def call_message(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_repeated_call_shows_another_result_and_refuses_what_it_cannot_repeat(hub: Hub, ann: dict[str, str]) -> None:
-    dispatcher = hub.app.extensions["dispatcher"]
+    dispatcher = hub.app.parts.dispatcher
     send(hub, ann, "notes", "tools/call", {"name": "delete_note", "arguments": {"id": "1"}})
     assert not replay(dispatcher, find_record(dispatcher, last(hub)["record"])).is_equal, "the operator may call it"
     send(hub, ann, "notes", "resources/read", {"uri": "note://8"})
@@ -157,7 +157,7 @@ def test_the_chain_of_the_hub_verifies(hub: Hub) -> None:
     found = exported(hub.catalogue.store.journal)
     verdict = verify(found)
     assert verdict.ok and verdict.rows > 100
-    rooms = hub.app.extensions["dispatcher"].services.rooms
+    rooms = hub.app.parts.dispatcher.services.rooms
     assert verdict.key == rooms.signer.public
 
 

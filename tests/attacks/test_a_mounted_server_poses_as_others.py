@@ -186,7 +186,7 @@ def test_the_call_of_an_app_reaches_no_tool_of_another_server_by_its_bare_name()
 
 def test_a_member_of_a_room_gives_no_false_bytes_and_takes_no_uri_of_a_mount(hub: Hub) -> None:
     """It shares a resource of the honest server and a tool."""
-    rooms = hub.app.extensions["dispatcher"].services.rooms
+    rooms = hub.app.parts.dispatcher.services.rooms
     assert isinstance(rooms, Rooms)
     rooms.create("talk", "local")
     until(lambda: "room.talk" in {one.name for one in hub.catalogue.all()}, "the server of the room")

@@ -132,7 +132,7 @@ def test_a_deleted_room_gives_its_bytes_back(hub: Hub) -> None:
 
 
 def rooms(hub: Hub) -> Rooms:
-    found: Rooms = hub.app.extensions["dispatcher"].services.rooms
+    found: Rooms = hub.app.parts.dispatcher.services.rooms
     return found
 
 

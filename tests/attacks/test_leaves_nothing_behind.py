@@ -56,7 +56,7 @@ PLACES = {"name": "town", "server": "town", "address": "town", "room": "town", "
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     files = {"town.py": TOWN, "town.mcp.json": town_config().decode()}
     hub = Hub(tmp_path_factory.mktemp("town"), files, access="shared", store="sqlite")
-    hub.app.extensions["pages"].load()
+    hub.app.parts.pages.load()
     yield hub
     hub.close()
 

@@ -127,7 +127,7 @@ def test_long_uris_are_counted_in_bytes(tmp_path: Path) -> None:
 
 def held_uris(hub: Hub) -> list[str]:
     """The subscribed URIs in the memory of a hub."""
-    known = hub.app.extensions["dispatcher"].services.sessions._at_hand.values()
+    known = hub.app.parts.dispatcher.services.sessions._at_hand.values()
     return [uri for one in known for uri in one.session.subscribed]
 
 

@@ -31,7 +31,7 @@ _NUMBERS = count()
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = team_hub(tmp_path_factory.mktemp("misused"))
     yield hub
-    hub.app.extensions["dispatcher"].services.rooms.close()
+    hub.app.parts.dispatcher.services.rooms.close()
     hub.close()
 
 
@@ -96,7 +96,7 @@ def rights_of_ben(**more: Any) -> Json:
 
 def read_live(hub: Hub, room: str) -> list[Json]:
     """The envelopes that every member of a room gets now, oldest first."""
-    feed = hub.app.extensions["dispatcher"].services.rooms.open(room).core.feed
+    feed: Any = hub.app.parts.dispatcher.services.rooms.open(room).core.feed
     feed.pump()
     first = feed.index_after(feed.floor)
     return [one.envelope for one in feed.read(first, 1000) if one.to is None]
@@ -170,7 +170,7 @@ def test_a_refused_envelope_of_one_member_does_not_end_the_call_of_another(hub: 
         target=lambda: answers.append(hub.modern(f"room.{room}", "tools/call", called, headers=keys["ann"]))
     )
     caller.start()
-    state = hub.app.extensions["dispatcher"].services.rooms.open(room).state
+    state = hub.app.parts.dispatcher.services.rooms.open(room).state
     id = until(lambda: next(iter(state()["calls"]), None), "the call is open")
     # The id of a call is in the log, which every member reads.
     ben = Member(hub, room, keys["ben"])
@@ -217,7 +217,7 @@ def test_a_member_uses_nothing_that_the_access_list_hides(hub: Hub, keys: dict[s
     room, ann = make_room(hub, keys)
     wait_for_tools(hub, room)
     ben = Member(hub, room, keys["ben"])
-    policy = hub.app.extensions["dispatcher"].services.rooms.open(room).state()["policy"]
+    policy = hub.app.parts.dispatcher.services.rooms.open(room).state()["policy"]
     rules = [{"roles": ["own*"]}, {"roles": ["*"], "servers": ["fs"], "tools": [], "resources": ["plan"]}]
     assert ann.says("room.policy", {"policy": {**policy, "acl": rules}}) == ""
     for name, method in (("wipe", "tools/call"), ("docs://diary", "resources/read"), ("scold", "prompts/get")):
@@ -236,17 +236,17 @@ def test_a_member_uses_nothing_that_the_access_list_hides(hub: Hub, keys: dict[s
         assert [one["name"] for one in listed] == names
     log = hub.client.get(f"/rooms/{room}/log", headers=keys["ben"]).get_data()
     assert b'"inputSchema"' not in log
-    assert set(hub.app.extensions["dispatcher"].services.rooms.open(room).state()["calls"]) == {"to read"}
+    assert set(hub.app.parts.dispatcher.services.rooms.open(room).state()["calls"]) == {"to read"}
 
 
 def test_a_member_ends_no_session_by_an_envelope_that_the_hub_cannot_read(hub: Hub, keys: dict[str, Headers]) -> None:
     """34.13: neither its own, with what it shares, nor that of another, and nothing of it is logged."""
     room, ann = make_room(hub, keys)
     ben = Member(hub, room, keys["ben"])
-    state = hub.app.extensions["dispatcher"].services.rooms.open(room).state
+    state = hub.app.parts.dispatcher.services.rooms.open(room).state
     before = set(state()["sessions"])
     assert ann.calls("wipe", "open") == ""
-    seq = hub.app.extensions["dispatcher"].services.rooms.open(room).seq
+    seq = hub.app.parts.dispatcher.services.rooms.open(room).seq
     for type, payload in (
         ("tool.result", {"callId": {}, "ok": True}),
         ("tool.partial", {"callId": []}),
@@ -259,7 +259,7 @@ def test_a_member_ends_no_session_by_an_envelope_that_the_hub_cannot_read(hub: H
         refusal = ben.says(type, payload)
         assert refusal and "internal error" not in refusal, type
     assert set(state()["sessions"]) == before and "open" in state()["calls"] and "fs" in state()["servers"]
-    assert hub.app.extensions["dispatcher"].services.rooms.open(room).seq == seq
+    assert hub.app.parts.dispatcher.services.rooms.open(room).seq == seq
 
 
 def test_a_member_ends_no_stream_of_a_call_that_is_not_its_own(hub: Hub, keys: dict[str, Headers]) -> None:

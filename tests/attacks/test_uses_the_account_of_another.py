@@ -175,13 +175,13 @@ def test_a_new_person_with_the_name_of_a_removed_one_does_not_get_its_accounts(h
 
 def test_the_tokens_of_a_revoked_key_are_gone_for_the_next_key_of_its_name(hub: Hub, guarded: Guarded) -> None:
     """Only an administrator connects an account for a key."""
-    keys: PersonalKeys = hub.app.extensions["keys"]
+    keys: PersonalKeys = hub.app.parts.keys
     robot = Caller(hub, Browser(hub), keys.make("robot"))
     link = re.search(r"/upstreams/far(\S*)$", robot.call("far", "whoami").text)
     assert link is not None and link[1] == "?for=key%3Arobot"
     assert page_of(signed_in(hub, next(NAMES)).client, "far", link[1]).status_code == 401
     operator = Browser(hub)
-    assert operator.client.get(hub.app.extensions["operators"].links.make()).status_code == 303
+    assert operator.client.get(hub.app.parts.operators.links.make()).status_code == 303
     assert "not for yourself" in page_of(operator.client, "far", link[1]).text
     assert "connected" in connect(operator.client, "far", "robot-there", link[1]).text
     until(lambda: tools_of(robot, "far") == ["whoami"])

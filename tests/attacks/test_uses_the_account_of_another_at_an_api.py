@@ -144,7 +144,7 @@ def call_all(folder: Path, api: RecordingApi, where: str) -> set[str]:
     try:
         until(lambda: hub.catalogue.find("far").tools, lambda: hub.catalogue.find("far"))
         caller = caller_of(hub, signed_in(hub, "ann"), "far")
-        tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
+        tokens: TokenStore = hub.app.parts.dispatcher.services.upstream_tokens
         client = TokenClient(issuer=api.url, token_url=f"{api.url}/token", client_id="hub", resource="")
         upstream = hub.catalogue.find("far").standing.accounts.upstream
         tokens.connect("ann", upstream, client, IssuedTokens(access_token="of-ann"), "ann")

@@ -330,7 +330,7 @@ def test_members_hear_of_no_change_of_what_is_hidden(hub: Hub, ann: Headers) -> 
     wanted = {"toolsListChanged": True, "resourceSubscriptions": ["notes://plan", "notes://diary"]}
     message, headers = modern_request("subscriptions/listen", {"notifications": wanted})
     stream = hub.stream("", message, headers | ann)
-    services = hub.app.extensions["dispatcher"].services
+    services = hub.app.parts.dispatcher.services
     next(stream)
     publish = services.catalogue.store.bus.publish
     publish("updated/notes", b"notes://diary")
@@ -374,7 +374,7 @@ def test_the_stream_of_a_revoked_key_ends(hub: Hub) -> None:
     message, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     stream = hub.stream("", message, headers | key)
     next(stream)
-    hub.app.extensions["keys"].revoke("listening")
+    hub.app.parts.keys.revoke("listening")
     assert [one for frame in stream for one in sse_messages(frame)] == []  # it ends
     assert hub.modern("notes", "tools/list", headers=key).status in (401, 429)
     set_grants(hub, GRANTS)

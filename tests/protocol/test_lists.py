@@ -52,7 +52,7 @@ def test_a_cursor_of_another_list_is_refused_though_both_have_the_name(
 def test_a_list_is_rendered_once_for_each_version_and_revision(hub: Hub) -> None:
     """DESIGN 10; tests/access/test_control.py has the same for callers with limited rights."""
     lists, server, revision = (
-        hub.app.extensions["dispatcher"].services.lists,
+        hub.app.parts.dispatcher.services.lists,
         hub.catalogue.find("twins"),
         REVISIONS[MODERN],
     )

@@ -34,7 +34,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = team_hub(tmp_path_factory.mktemp("rooms"))
     set_grants(hub, GRANTS)
     yield hub
-    hub.app.extensions["dispatcher"].services.rooms.close()
+    hub.app.parts.dispatcher.services.rooms.close()
     hub.close()
 
 
@@ -63,7 +63,7 @@ def test_a_room_that_may_not_be_read_answers_as_one_that_does_not_exist(hub: Hub
     assert hub.client.put("/rooms/mine", json={}, headers=other).status_code == 403
     assert hub.client.post("/rooms/demo/fork", json={"seq": 1, "name": "elsewhere"}, headers=other).status_code == 404
     # A room is not found by its id either.
-    id = hub.app.extensions["dispatcher"].services.rooms.open("demo").id
+    id = hub.app.parts.dispatcher.services.rooms.open("demo").id
     assert post(hub, id, HELLO, other).status_code == 404
 
 
@@ -98,7 +98,7 @@ def test_a_reader_reads_and_says_nothing(hub: Hub, people: dict[str, Headers]) -
 
 
 def test_a_session_ends_when_its_grant_or_its_key_ends(hub: Hub, people: dict[str, Headers]) -> None:
-    room = hub.app.extensions["dispatcher"].services.rooms.open("demo")
+    room = hub.app.parts.dispatcher.services.rooms.open("demo")
     leaving_member = new_key(hub, "leaver")
     set_grants(
         hub, {"grants": [*GRANTS["grants"], {"to": ["key:leaver"], "may": ["read", "call"], "on": ["room.demo"]}]}
@@ -110,7 +110,7 @@ def test_a_session_ends_when_its_grant_or_its_key_ends(hub: Hub, people: dict[st
     until(lambda: two not in room.state()["sessions"], "the reader's session ends with its grant")
     set_grants(hub, None)
     three = post(hub, "demo", HELLO, leaving_member).headers["Enso-Session"]
-    hub.app.extensions["keys"].revoke("leaver")
+    hub.app.parts.keys.revoke("leaver")
     until(lambda: three not in room.state()["sessions"], "the session ends with its key")
     parts = [line for line in room.lines() if b"presence.part" in line]
     assert any(b"no longer lets" in orjson.dumps(orjson.loads(line)) for line in parts)

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flask import Flask
-
 from patchbay.app import create_app
 from patchbay.serving.supervisor import serve
 from patchbay.settings import Settings
+from patchbay.web.application import Application
 from patchbay.wire.endpoints.websocket_routes import Close, Send, WebSocketRequest
 
 PATTERN = r"/echo/(?P<name>[a-z]+)"
@@ -55,9 +54,9 @@ def main() -> int:
     def open_echo(request: WebSocketRequest, send: Send, close: Close) -> Echo:
         return Echo(request, send, close, marks)
 
-    def create_echo_hub(settings: Settings) -> Flask:
+    def create_echo_hub(settings: Settings) -> Application:
         app = create_app(settings)
-        app.extensions["websockets"].add(PATTERN, open_echo)
+        app.parts.websockets.add(PATTERN, open_echo)
         return app
 
     return serve(Settings(port=0, **given), create_echo_hub)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from flask import Flask
 
+from patchbay.web.application import Application
 from tests.hubs import Hub
 from tests.sample_servers import zoo
 from tests.web.inspecting import far, listener, looker
@@ -13,6 +13,6 @@ __all__ = ["far", "listener", "looker", "zoo"]
 
 
 @pytest.fixture
-def app(hub: Hub) -> Flask:
+def app(hub: Hub) -> Application:
     """The app that the fixture `client` of pytest-flask speaks to."""
     return hub.app

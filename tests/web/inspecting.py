@@ -69,7 +69,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def closed(hub: Hub) -> None:
-    hub.app.extensions["inspected_servers"].close()
+    hub.app.parts.for_pages.inspected_servers.close()
     hub.close()
 
 

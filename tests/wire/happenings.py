@@ -64,7 +64,7 @@ class Stage:
 
     def drain(self, bound: Words) -> None:
         """Tell the hub to stop."""
-        self.hub.app.extensions["drain"].begin()
+        self.hub.app.parts.drain.begin()
 
     def sweep(self, bound: Words) -> None:
         """Have the store drop what need not be kept any longer."""

@@ -27,7 +27,7 @@ class Talk:
         self._input: SimpleQueue[bytes] = SimpleQueue()
         self._held = b""
         self._changed = threading.Condition()
-        dispatcher: Dispatcher = hub.app.extensions["dispatcher"]
+        dispatcher: Dispatcher = hub.app.parts.dispatcher
         self.pipe = self._pipe(dispatcher, server)
         self._reader = threading.Thread(target=self.pipe.serve, daemon=True)
         self._reader.start()

@@ -98,4 +98,6 @@ class SurvivingReplies:
             self._calls.refuse(run, first)
             return first
         self._calls.start(run, first, answers, request, keep)
-        return first if isinstance(first, Failure) or is_too_large(first) else None
+        if isinstance(first, Failure) or (isinstance(first, Result) and is_too_large(first)):
+            return first
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 @pytest.fixture
 def revoked(hub: Hub) -> Principal:
     """A principal whose key was revoked, which this process knows."""
-    keys, validity = hub.app.extensions["keys"], hub.app.extensions["dispatcher"].services.access.validity
+    keys, validity = hub.app.parts.keys, hub.app.parts.dispatcher.services.access.validity
+    assert validity is not None
     sender = keys.find_principal(keys.make("eve"))
     assert isinstance(sender, Principal)
     keys.revoke("eve")
@@ -42,7 +44,7 @@ def revoked(hub: Hub) -> Principal:
 
 def read_to_the_first_wait(hub: Hub, sender: Principal, method: str, params: dict[str, object]) -> list[Message | Sign]:
     wire = TransportInfo("desk", sender=sender, connection="one", waits=True)
-    steps = hub.app.extensions["dispatcher"].exchange(wire)(Request(1, method, {**params, "_meta": META}))
+    steps: Any = hub.app.parts.dispatcher.exchange(wire)(Request(1, method, {**params, "_meta": META}))
     found: list[Message | Sign] = []
     for step in steps:
         found.append(step)
@@ -80,7 +82,7 @@ def test_a_stream_ends_when_the_token_of_an_outside_issuer_expires(
     """The hub sends keepalives so rarely that the end alone can wake the stream."""
     sender = Principal("ann", "https://id.example", credential=name_token(hub.catalogue.store.now() + 2))
     wire = TransportInfo("desk", sender=sender, connection="one")
-    steps = hub.app.extensions["dispatcher"].exchange(wire)(Request(1, method, {**params, "_meta": META}))
+    steps: Any = hub.app.parts.dispatcher.exchange(wire)(Request(1, method, {**params, "_meta": META}))
     found: list[Message | Sign] = []
     reader = threading.Thread(target=lambda: found.extend(steps), daemon=True)
     reader.start()
@@ -90,7 +92,7 @@ def test_a_stream_ends_when_the_token_of_an_outside_issuer_expires(
 
 
 def test_a_stream_of_a_page_ends_at_once(hub: Hub, revoked: Principal) -> None:
-    access = hub.app.extensions["dispatcher"].services.access
+    access = hub.app.parts.dispatcher.services.access
     frames = stream_activity(
         hub.catalogue.store, hub.settings, Filter(), lambda: [], lambda: bool(access.is_current(revoked))
     )
@@ -98,5 +100,7 @@ def test_a_stream_of_a_page_ends_at_once(hub: Hub, revoked: Principal) -> None:
 
 
 def _credential_of(hub: Hub, name: str) -> str:
-    keys = hub.app.extensions["keys"]
-    return str(keys.find_principal(keys.make(name)).credential)
+    keys = hub.app.parts.keys
+    found = keys.find_principal(keys.make(name))
+    assert found is not None
+    return found.credential

@@ -50,7 +50,7 @@ class Upstream:
         self._thread.start()
 
     def close(self) -> None:
-        self.hub.app.extensions["drain"].begin()
+        self.hub.app.parts.drain.begin()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -103,7 +103,7 @@ def test_tokens_that_oidc_provider_makes_are_accepted_as_bearer_and_with_a_proof
 
 def test_the_quotas_of_a_hub_know_the_groups_of_a_token_before_its_first_call(hub: Hub, issuer: Issuer) -> None:
     assert send_request(hub, bearer(issuer.mint(RESOURCE, sub="carol", groups=["team"]))).status == 200
-    seen = hub.app.extensions["dispatcher"].services.quotas._seen
+    seen = hub.app.parts.dispatcher.services.quotas._seen
     assert seen[f"{issuer.url}#carol"].groups == {"team"}
 
 
@@ -111,8 +111,8 @@ def test_a_proof_is_valid_once_for_all_workers(hub: Hub, issuer: Issuer) -> None
     token = issuer.get_token(RESOURCE, dpop=SENDER)
     headers = {"Authorization": f"DPoP {token}", "DPoP": SENDER.prove("POST", RESOURCE, token)}
     assert send_request(hub, headers).status == 200
-    schemes = hub.app.extensions["authentication"].schemes
-    own = schemes.pop()
+    schemes = hub.app.parts.authentication.schemes
+    own: Any = schemes.pop()
     try:
         schemes.append(AccessTokens(own.issuer, hub.catalogue.store.journal))
         found = parameters(send_request(hub, headers).headers["WWW-Authenticate"])
@@ -130,7 +130,7 @@ def test_a_proof_may_write_its_url_in_another_form(hub: Hub, issuer: Issuer) -> 
 
 
 def test_while_no_key_of_the_issuer_is_known_a_token_gets_503_and_a_time_to_retry(hub: Hub) -> None:
-    schemes = hub.app.extensions["authentication"].schemes
+    schemes = hub.app.parts.authentication.schemes
     own, away = schemes.pop(), Issuer("http://127.0.0.1:9", Path(), [make_key("ES256")])
     try:
         schemes.append(AccessTokens(OutsideIssuer(away.url), hub.catalogue.store.journal))

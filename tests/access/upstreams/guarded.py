@@ -134,7 +134,7 @@ def name_of(caller: Caller) -> str:
 
 def is_connected(hub: Hub, name: str) -> bool:
     """Whether a person has an account at a mounted server."""
-    tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
+    tokens: TokenStore = hub.app.parts.dispatcher.services.upstream_tokens
     return bool(tokens.list_accounts(name))
 
 

@@ -73,7 +73,7 @@ def test_tokens_survive_a_restart_and_two_processes_refresh_them_in_turn(tmp_pat
     other = open_store("sqlite", tmp_path / "data")
     upstream = hub.catalogue.find("far").upstream.accounts.upstream
     known: list[TokenStore] = [
-        hub.app.extensions["dispatcher"].services.upstream_tokens,
+        hub.app.parts.dispatcher.services.upstream_tokens,
         TokenStore(other, load_key(tmp_path / "data"), "http://hub"),
     ]
 

@@ -88,7 +88,7 @@ def reached(
 ) -> Iterator[Connection]:
     """A connection to `everything`, in every way and era."""
     way, era = request.param
-    exchange = own.app.extensions["dispatcher"].exchange(TransportInfo("everything", connection="tests"))
+    exchange = own.app.parts.dispatcher.exchange(TransportInfo("everything", connection="tests"))
     reaches: dict[str, Target] = {
         "http": Http(hub.endpoint("everything")),
         "sse": Http(f"{hub.endpoint('everything')}/sse"),

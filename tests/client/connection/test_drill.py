@@ -107,7 +107,7 @@ def over_http(hub: Hub) -> list[Drop]:
 
 def in_process(own: hubs.Hub) -> list[Drop]:
     """The same for a server of this process."""
-    exchange = own.app.extensions["dispatcher"].exchange(TransportInfo("echo", connection="drill"))
+    exchange = own.app.parts.dispatcher.exchange(TransportInfo("echo", connection="drill"))
 
     def reached() -> Connection:
         return Connection.open(Local("echo"), era="modern", exchange=exchange, start_timeout=30)

@@ -40,7 +40,7 @@ def keys(hub: Hub) -> dict[str, Headers]:
 
 
 def rooms_of(hub: Hub) -> Rooms:
-    rooms = hub.app.extensions["dispatcher"].services.rooms
+    rooms = hub.app.parts.dispatcher.services.rooms
     assert isinstance(rooms, Rooms)
     return rooms
 

@@ -35,7 +35,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def rooms_of(hub: Hub) -> Rooms:
-    rooms = hub.app.extensions["dispatcher"].services.rooms
+    rooms = hub.app.parts.dispatcher.services.rooms
     assert isinstance(rooms, Rooms)
     return rooms
 

@@ -23,13 +23,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     one = team_hub(tmp_path_factory.mktemp("rooms"))
     set_grants(one, GRANTS)
     yield one
-    one.app.extensions["dispatcher"].services.rooms.close()
+    one.app.parts.dispatcher.services.rooms.close()
     one.close()
 
 
 def opened(hub: Hub, policy: dict[str, Any]) -> tuple[Any, Person]:
     """A room of alice with a tool, which its MCP server needs."""
-    room = hub.app.extensions["dispatcher"].services.rooms.create("past", "alice", {"policy": policy})
+    room = hub.app.parts.dispatcher.services.rooms.create("past", "alice", {"policy": policy})
     alice = Person(room, "alice")
     alice.says("tool.advertise", {"serverId": "fs", "provider": "mcp", "tools": [LIST]})
     until(lambda: hub.modern(SERVER, "events/list", headers=operator(hub)).status == 200, "the server of the room")

@@ -74,7 +74,7 @@ FILES = {
 
 
 def native(hub: Hub) -> Native:
-    dispatcher = hub.app.extensions["dispatcher"]
+    dispatcher = hub.app.parts.dispatcher
     return Native(dispatcher.services, dispatcher.cancellations)
 
 

@@ -176,7 +176,7 @@ def unsubscribe(hub: Hub, method: str, params: Any, owner: str = "me") -> bool:
 
 
 def running(hub: Hub) -> Callable[[], int]:
-    flags = hub.app.extensions["dispatcher"].services.running._flags
+    flags = hub.app.parts.dispatcher.services.running._flags
     return lambda: len(flags)
 
 

@@ -70,7 +70,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def scheduler(hub: Hub) -> Scheduler:
-    found = hub.app.extensions["dispatcher"].services.scheduler
+    found = hub.app.parts.dispatcher.services.scheduler
     assert isinstance(found, Scheduler)
     return found
 

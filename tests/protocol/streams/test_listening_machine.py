@@ -260,7 +260,7 @@ class Listening(RuleBasedStateMachine):
         try:
             for stream in self.streams:
                 self._read(stream, stream.left)
-            self.hub.app.extensions["drain"].begin()
+            self.hub.app.parts.drain.begin()
             for stream in self.streams:
                 rest = [message.get("method", "end") for _, message in stream.events if message]
                 assert rest == (["notifications/cancelled", "end"] if isinstance(stream, Modern) else [])

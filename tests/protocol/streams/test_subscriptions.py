@@ -79,7 +79,7 @@ def test_a_drain_ends_every_stream_with_its_result(tmp_path: Any) -> None:
     try:
         stream = listen(hub, id=8, toolsListChanged=True)
         next(stream)
-        hub.app.extensions["drain"].begin()
+        hub.app.parts.drain.begin()
         rest = list(stream)
         assert rest[0]["method"] == "notifications/cancelled" and rest[0]["params"]["requestId"] == 8
         assert rest[1]["id"] == 8 and rest[1]["result"]["resultType"] == "complete"
@@ -131,7 +131,7 @@ def test_an_earlier_stream_of_another_process_does_not_end_the_newest(zoo: Hub) 
     """Its message arrives up to a tenth of a second after it was sent, and so perhaps after the newest stream began."""
     session = zoo.open("zoo")
     headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
-    nonce = zoo.app.extensions["dispatcher"].services.sessions.find(session, "zoo", LOCAL_ID).nonce
+    nonce = zoo.app.parts.dispatcher.services.sessions.find(session, "zoo", LOCAL_ID).nonce
     earlier = time.monotonic_ns().to_bytes(8) + b"anything"
     newest = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
     frames = iter(newest.response)
@@ -237,7 +237,7 @@ def test_a_stream_ends_when_another_process_ended_its_session_just_before_it_sub
     try:
         session, bus = streaming.open("x"), streaming.catalogue.store.bus
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
-        nonce = streaming.app.extensions["dispatcher"].services.sessions.find(session, "x", LOCAL_ID).nonce
+        nonce = streaming.app.parts.dispatcher.services.sessions.find(session, "x", LOCAL_ID).nonce
         subscribe = bus.subscribe
 
         def subscribe_late(topics: Sequence[str], size: int = 256) -> Any:

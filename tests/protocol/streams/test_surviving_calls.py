@@ -287,7 +287,7 @@ def test_a_revoked_key_does_not_get_the_answer_of_a_call_that_goes_on(
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(send, hub, "hold", headers, meta, gate=str(gate))
         with gate.open("w") as pipe:  # opened when the tool reads it
-            hub.app.extensions["keys"].revoke("ann")
+            hub.app.parts.keys.revoke("ann")
             answer = asked.result(60)
             pipe.write("a secret")
     assert answer.status == status

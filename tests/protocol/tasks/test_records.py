@@ -64,7 +64,7 @@ def test_a_stopping_hub_gives_tasks_their_time_then_fails_them(tmp_path: Path) -
     hub = Hub(tmp_path, FILES, drain=0.5)
     try:
         short, long = begin(hub, "work", seconds=0.2), begin(hub, "work", seconds=60)
-        hub.app.extensions["drain"].begin()
+        hub.app.parts.drain.begin()
         assert ended(hub, short)["status"] == "completed"
         lost = ended(hub, long)
         assert (lost["status"], lost["statusMessage"]) == ("failed", STOPPED)

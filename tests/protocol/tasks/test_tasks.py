@@ -136,7 +136,7 @@ def test_an_unknown_task_is_an_invalid_parameter(jobs: Hub, method: str, id: str
 def test_a_task_belongs_to_its_endpoint_and_principal(jobs: Hub) -> None:
     id = begin(jobs, "work")
     assert request_task(jobs, "get", id, server="other").error["code"] == -32602
-    tasks: Tasks = jobs.app.extensions["dispatcher"].services.tasks
+    tasks: Tasks = jobs.app.parts.dispatcher.services.tasks
     assert tasks.find(id, "local", "jobs").id == id
     with pytest.raises(Exception, match="no task"):
         tasks.find(id, "mallory", "jobs")
@@ -174,12 +174,12 @@ def test_questions_stay_open_until_they_are_answered_and_keys_are_never_used_aga
 
 def test_a_caller_that_leaves_after_its_task_began_does_not_cancel_it(jobs: Hub) -> None:
     """The web server may say that a client has left while the last frame, which names the task, is on its way."""
-    dispatcher, flag = jobs.app.extensions["dispatcher"], CancelFlag()
+    dispatcher, flag = jobs.app.parts.dispatcher, CancelFlag()
     sent, headers = modern_request("tools/call", {"name": "asks", "arguments": {}}, capabilities=KNOWS)
     wire = TransportInfo("jobs", {name.lower(): value for name, value in headers.items()})
     request = Request(1, sent["method"], sent["params"])
     caller, server = dispatcher.admit(request, wire), dispatcher.server("jobs", wire.sender)
-    *_, answer = dispatcher.answer(request, caller, server, cancelled=flag)
+    answer: Any = [*dispatcher.answer(request, caller, server, cancelled=flag)][-1]
     id = answer.result["taskId"]
     questions(jobs, id, "same")
     flag.leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -32,6 +33,10 @@ def send(sender: Sender, url: str, id: str) -> int:
     return sender.post(url, "sub_1", id, [SECRET], orjson.dumps({"eventId": id}), 1.0)
 
 
+def closed_is(receiver: Receiver, number: int) -> bool:
+    return receiver.closed == number
+
+
 def received(receiver: Receiver) -> list[str]:
     return [event["eventId"] for event in receiver.events]
 
@@ -55,7 +60,7 @@ def test_a_connection_that_the_endpoint_closed_is_opened_anew(sender: Sender, re
     receiver.closes = True
     for number, id in enumerate(("a", "b", "c"), 1):
         assert send(sender, receiver.url, id) == 200
-        until(lambda number=number: receiver.closed == number, "the end of the connection")
+        until(partial(closed_is, receiver, number), "the end of the connection")
     assert received(receiver) == ["a", "b", "c"] and receiver.connections == 3
 
 
@@ -108,4 +113,4 @@ def test_connections_to_many_destinations_are_bounded_and_those_in_use_stay(send
         assert not busy.client.is_closed
         assert [client.is_closed for client in clients] == [True] * 6 + [False] * (MAX_DESTINATIONS - 1)
     kept.close()
-    assert busy.client.is_closed and all(client.is_closed for client in clients)
+    assert all(client.is_closed for client in (busy.client, *clients))

@@ -192,7 +192,7 @@ def test_a_renewed_webhook_has_the_rights_of_the_credentials_that_renew_it(tmp_p
         id = subscribe(hub, receiver.url)["id"]
         scheme.who = Principal("ann", scopes=frozenset({"see:desk", "read:desk"}))
         assert subscribe(hub, receiver.url)["id"] == id
-        webhook = hub.app.extensions["dispatcher"].services.webhooks.find(id)
+        webhook: Any = hub.app.parts.dispatcher.services.webhooks.find(id)
         assert webhook.principal == scheme.who
     finally:
         hub.close()
@@ -214,7 +214,7 @@ def test_a_redirect_of_an_endpoint_is_not_followed_and_its_answer_is_not_passed_
     id = subscribe(hub, receiver.url)["id"]
     receiver.status, receiver.location, receiver.answer = 307, "/elsewhere", b"words of the endpoint"
     report(hub, title="redirected")
-    webhooks = hub.app.extensions["dispatcher"].services.webhooks
+    webhooks: Any = hub.app.parts.dispatcher.services.webhooks
     until(lambda: webhooks.progress(id)[0].last_error, "the failure is noted")
     assert set(receiver.paths) == {"/hook"}
     again = subscribe(hub, receiver.url)
@@ -228,7 +228,7 @@ def test_the_secret_of_a_subscriber_is_stored_sealed_with_the_key_of_the_hub(hub
     store = hub.catalogue.store
     [entry] = store.journal.tail(f"{EVENT_SUBSCRIPTIONS}{id}", 10)
     assert SECRET.removeprefix("whsec_").encode() not in entry.data and receiver.url.encode() not in entry.data
-    found = hub.app.extensions["dispatcher"].services.webhooks.find(id)
+    found: Any = hub.app.parts.dispatcher.services.webhooks.find(id)
     assert found.secret == SECRET
     assert Webhooks(store, b"0" * 32).find(id) is None
 

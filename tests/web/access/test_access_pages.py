@@ -105,7 +105,7 @@ def test_grants_are_previewed_before_they_are_saved(hub: Hub) -> None:
     base = hub.catalogue.store.names.get("variables/access")
     assert post(hub, "/access", action="remove", base=base).status_code == 303
     assert variable(hub) is None
-    hub.app.extensions["keys"].revoke("robot")
+    hub.app.parts.keys.revoke("robot")
 
 
 def test_a_text_that_cannot_be_read_is_kept_in_the_form_and_not_saved(hub: Hub) -> None:
@@ -129,7 +129,7 @@ def test_only_an_administrator_reads_and_changes_access(hub: Hub) -> None:
     foreign = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
     assert hub.client.post("/access/keys", data={"name": "x"}, headers=foreign).status_code == 403
     assert hub.client.post("/access/keys", data={"name": "x"}, headers=BROWSER).status_code == 403
-    hub.app.extensions["keys"].revoke("member")
+    hub.app.parts.keys.revoke("member")
     assert json_of(hub, "/access/keys.json")["keys"] == []
 
 

@@ -82,8 +82,8 @@ def test_the_page_says_who_wants_to_do_what_before_any_digest(hub: Hub) -> None:
 
 def test_a_decision_says_in_words_what_became_of_the_call(hub: Hub) -> None:
     ask(hub, "the dentist")
-    [one] = hub.app.extensions["dispatcher"].services.approvals.all()
-    hub.app.extensions["dispatcher"].services.approvals.decide(one.id, True, "local")
+    [one] = hub.app.parts.dispatcher.services.approvals.all()
+    hub.app.parts.dispatcher.services.approvals.decide(one.id, True, "local")
     html = hub.client.get("/approvals", headers=BROWSER).text
     assert "approved, has not run yet" in html and "No call waits for an approval" in html
     assert "opened: the dentist" in ask(hub, "the dentist")

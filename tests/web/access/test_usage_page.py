@@ -98,7 +98,7 @@ def test_two_nodes_show_the_same_numbers(tmp_path: Path, postgresql: PostgresqlS
         key = new_key(hubs[0], "ann")
         make_rooms(hubs[0], key, 1)
         sender = Principal("key:ann")
-        places = [hub.app.extensions["dispatcher"].services.quotas.open_stream(sender) for hub in hubs]
+        places = [hub.app.parts.dispatcher.services.quotas.open_stream(sender) for hub in hubs]
         # A node that does not answer within a second is left out.
         until(lambda: [used(hub, key) for hub in hubs] == [(1, 2), (1, 2)], "the numbers of both nodes")
         assert len(places) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_a_paused_webhook_says_why_and_a_button_sends_again_without_losing_an_ev
     receiver.status = 500
     for title in ("first", "second"):
         report(hub, title=title)
-    webhooks = hub.app.extensions["dispatcher"].services.webhooks
+    webhooks: Any = hub.app.parts.dispatcher.services.webhooks
     until(lambda: webhooks.progress(id)[0].attempts > 0, "a failure")
     assert "retrying" in page(hub) and "http_5xx" in page(hub)
     assert "confidential" not in page(hub) and SECRET not in page(hub)

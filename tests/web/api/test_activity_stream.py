@@ -87,7 +87,7 @@ def test_the_newest_of_too_many_calls_are_reported_and_the_others_counted(
 def test_places_are_bounded_and_given_back(tmp_path: Path) -> None:
     """THREATS 1.2: T04, T05."""
     hub = Hub(tmp_path, FILES, listeners=1)
-    places = hub.app.extensions["dispatcher"].places
+    places = hub.app.parts.dispatcher.places
     first = watch(hub)
     next(first)
     busy = hub.client.get("/activity/events")
@@ -106,10 +106,10 @@ def test_a_stream_says_that_it_is_alive_and_ends_with_the_hub(hub: Hub, monkeypa
     stream = watch(hub)
     next(stream)
     assert next(stream) == b":\n\n"
-    hub.app.extensions["drain"].begin()
+    hub.app.parts.drain.begin()
     assert all(frame == b":\n\n" for frame in stream)
 
 
 def test_a_filter_that_makes_no_sense_is_refused_before_a_place_is_taken(hub: Hub) -> None:
     assert hub.client.get("/activity/events?outcome=lucky").status_code == 400
-    assert hub.app.extensions["dispatcher"].places.in_use == 0
+    assert hub.app.parts.dispatcher.places.in_use == 0

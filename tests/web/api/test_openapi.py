@@ -54,7 +54,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.call(
         "jane", "create_document", {"type": "spec", "project": "town", "path": "a.md", "title": "A", "content": "a"}
     )
-    hub.app.extensions["dispatcher"].services.rooms.create("town", "alice", {"policy": {"history": "all"}})
+    hub.app.parts.dispatcher.services.rooms.create("town", "alice", {"policy": {"history": "all"}})
     yield hub
     hub.close()
 
@@ -99,7 +99,7 @@ def test_no_request_fails_inside_the_hub_and_every_answer_is_what_the_document_s
 
 
 def test_every_route_of_the_app_is_in_the_table(hub: Hub) -> None:
-    hub.app.extensions["pages"].load()
+    hub.app.parts.pages.load()
     served = {
         (method, rule.rule)
         for rule in hub.app.url_map.iter_rules()

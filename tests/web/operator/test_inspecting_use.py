@@ -191,7 +191,7 @@ def test_the_end_of_a_failed_try_leaves_the_next_one() -> None:
 
 
 def test_an_endpoint_that_was_never_named_is_unknown(looker: Hub) -> None:
-    dispatcher = InspectionDispatcher(looker.app.extensions["dispatcher"], looker.app.extensions["inspected_servers"])
+    dispatcher = InspectionDispatcher(looker.app.parts.dispatcher, looker.app.parts.for_pages.inspected_servers)
     for endpoint in ("", "echo", "inspect/0"):
         with pytest.raises(UnknownServer):
             dispatcher.server(endpoint)

@@ -52,14 +52,14 @@ def log_in(hub: Hub, token: str, then: str = "/activity", **more: Any) -> TestRe
 
 
 def link_of(hub: Hub) -> str:
-    link = hub.app.extensions["operators"].links.make()
+    link = hub.app.parts.operators.links.make()
     assert isinstance(link, str)
     return link
 
 
 def is_operator(hub: Hub, **headers: str) -> bool:
     with hub.app.test_request_context("/", headers={name.replace("_", "-"): text for name, text in headers.items()}):
-        return bool(hub.app.extensions["operators"].is_operator(request.environ))
+        return bool(hub.app.parts.operators.is_operator(request.environ))
 
 
 def test_on_its_own_machine_too_the_operator_proves_it(hub: Hub) -> None:
@@ -127,7 +127,7 @@ def test_a_changed_link_is_refused_and_a_look_at_a_link_does_not_use_it_up(hub: 
 
 def test_a_new_token_ends_the_links_that_were_made_before(hub: Hub) -> None:
     link = link_of(hub)
-    hub.app.extensions["operators"].token.renew()
+    hub.app.parts.operators.token.renew()
     assert hub.client.get(link).status_code == 401
 
 
@@ -196,7 +196,7 @@ def test_a_session_ends_with_its_token_and_cannot_be_changed_by_hand(exposed: Hu
         bad = value[:place] + ("A" if value[place] != "A" else "B") + value[place + 1 :]
         assert put(exposed, Cookie=f"{name}={bad}", Origin="http://localhost").status_code == 401, place
     assert put(exposed, Cookie=cookie, Origin="http://localhost").status_code == 201
-    exposed.app.extensions["operators"].token.renew()
+    exposed.app.parts.operators.token.renew()
     assert put(exposed, Cookie=cookie, Origin="http://localhost").status_code == 401
 
 
@@ -284,7 +284,7 @@ def test_no_answer_and_no_log_line_holds_a_presented_token(exposed: Hub, caplog:
 
 
 def test_a_form_of_a_page_carries_a_value_of_its_own_session(exposed: Hub) -> None:
-    operators = exposed.app.extensions["operators"]
+    operators = exposed.app.parts.operators
     token = exposed.token
     cookie = log_in(exposed, token).headers["Set-Cookie"].partition(";")[0]
     headers = {"Cookie": cookie, "Origin": "http://localhost"}
@@ -302,4 +302,4 @@ def test_a_form_of_a_page_carries_a_value_of_its_own_session(exposed: Hub) -> No
 
 def test_who_is_not_the_operator_gets_no_form_value(exposed: Hub) -> None:
     with exposed.app.test_request_context("/"):
-        assert exposed.app.extensions["operators"].csrf() == ""
+        assert exposed.app.parts.operators.csrf() == ""

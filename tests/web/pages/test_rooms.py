@@ -36,7 +36,7 @@ def operator(hub: Hub) -> Hub:
 
 
 def rooms_of(hub: Hub) -> Rooms:
-    found: Rooms = hub.app.extensions["dispatcher"].services.rooms
+    found: Rooms = hub.app.parts.dispatcher.services.rooms
     return found
 
 

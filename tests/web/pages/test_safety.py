@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 import pytest
-from flask import Flask
 
+from patchbay.web.application import Application
 from patchbay.wire.requests.security import CSP, CSP_WITH_APPS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read, read_json, set_variable, town_hub
@@ -154,7 +154,7 @@ def test_an_unexpected_exception_is_answered_with_an_incident_number_alone(
     hub: Hub, caplog: pytest.LogCaptureFixture
 ) -> None:
     """T5.5: the log has the trace, the caller has its number."""
-    app: Flask = hub.app
+    app = hub.app
     with app.test_request_context("/servers", headers=BROWSER):
         response = app.ensure_sync(app.handle_user_exception)(RuntimeError("secret /etc/path"))
         body = app.make_response(response).get_data(as_text=True)
@@ -175,9 +175,9 @@ PLACES = {
 }
 
 
-def routes(app: Flask) -> Iterator[str]:
+def routes(app: Application) -> Iterator[str]:
     """A path for every rule that GET may ask for."""
-    app.extensions["pages"].load()
+    app.parts.pages.load()
     for rule in app.url_map.iter_rules():
         if "GET" in (rule.methods or ()):
             known = {name: PLACES.get(name, "town") for name in rule.arguments}

@@ -189,7 +189,7 @@ def test_every_page_says_who_is_signed_in_and_how_to_end_it(hub: Hub) -> None:
         bar = bar_of(person.client.get(path, headers=HTML).text)
         assert ">seen</a>" in bar and 'action="/logout/person"' in bar and "Sign out" in bar, path
     assert 'href="/login">Sign in</a>' in bar_of(stranger.client.get("/invitation?key=x", headers=HTML).text)
-    operator.get(hub.app.extensions["operators"].links.make(), headers=HTML)
+    operator.get(hub.app.parts.operators.links.make(), headers=HTML)
     page = operator.get("/servers", headers=HTML).text
     assert ">operator</a>" in bar_of(page) and 'action="/logout"' in bar_of(page)
     set_grants(hub, {"grants": [{"to": ["seen"], "may": ["operate"], "on": ["*"]}]})

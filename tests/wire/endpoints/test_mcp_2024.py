@@ -174,7 +174,7 @@ def test_a_stream_that_closed_before_the_handshake_takes_nothing_more(pair: Pair
 def test_a_call_that_runs_when_the_stream_closes_is_cancelled(pair: Pair) -> None:
     pair.open()
     pair.post({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call("hangs")})
-    running = pair.hub.app.extensions["dispatcher"].services.running
+    running = pair.hub.app.parts.dispatcher.services.running
     until(lambda: running._flags, "the call runs")
     pair.close()
     until(lambda: not running._flags, "the call is over")
@@ -201,7 +201,7 @@ def test_the_stream_ends_when_the_hub_stops(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"one.py": "def first() -> str:\n    return 'a'\n"})
     pair = Pair(hub, "one")
     pair.open()
-    hub.app.extensions["drain"].begin()
+    hub.app.parts.drain.begin()
     assert pair.next() is None
     pair.close()
     hub.close()
@@ -329,7 +329,7 @@ def test_a_hub_that_stops_answers_running_calls_before_the_stream_ends(tmp_path:
     pair = Pair(hub, "slow")
     pair.open()
     assert pair.post({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": call("slow")}).status == 202
-    hub.app.extensions["drain"].begin()
+    hub.app.parts.drain.begin()
     answer = pair.next()
     assert (answer["id"], answer["result"]["content"][0]["text"]) == (9, "done")
     assert pair.next() is None
@@ -350,7 +350,7 @@ def test_nothing_is_left_of_a_stream_that_outlived_its_session(tmp_path: Path) -
         return [thread for thread in threading.enumerate() if thread.name == "changes" and thread not in before]
 
     assert telling()
-    hub.app.extensions["dispatcher"].services.sessions._seconds = -1.0
+    hub.app.parts.dispatcher.services.sessions._seconds = -1.0
     pair.close()
     until(lambda: not telling(), "the thread to end")
     hub.close()
@@ -366,4 +366,4 @@ def test_a_stream_that_the_store_refuses_gives_its_place_back(zoo: Hub, monkeypa
     headers = {"Accept": "text/event-stream", "Host": "localhost"}
     answer = zoo.app.test_client().get("/mcp/zoo/sse", headers=headers)
     assert "the disk is full" in answer.get_data(as_text=True)
-    assert zoo.app.extensions["dispatcher"].listening == 0
+    assert zoo.app.parts.dispatcher.listening == 0

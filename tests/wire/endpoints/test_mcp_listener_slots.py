@@ -144,7 +144,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Hub, Hub]]:
 
 
 def running(hub: Hub) -> Any:
-    dispatcher: Dispatcher = hub.app.extensions["dispatcher"]
+    dispatcher: Dispatcher = hub.app.parts.dispatcher
     return dispatcher.services.running._flags
 
 

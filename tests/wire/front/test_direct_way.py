@@ -51,7 +51,7 @@ class Ways:
         self.hub = hub
         self.at_work = AtWork(hub.app.wsgi_app, 60.0)
         self.limits = WorkLimits(self.at_work, threads)
-        self.direct: DirectWay = hub.app.extensions["make_direct_way"](self.limits, self.at_work)
+        self.direct: DirectWay = hub.app.parts.make_direct_way(self.limits, self.at_work)
 
     def directly(self, scope: SentScope, body: bytes) -> Reply | None:
         return self.direct.reply(scope, scope.headers, body)
@@ -273,7 +273,7 @@ def test_health_checks_need_no_thread_with_the_prefix_and_without_it(tmp_path: P
 
 def test_a_shared_hub_takes_valid_tokens_directly_and_leaves_refusals_to_the_middleware(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"echo.py": ECHO}, access="shared")
-    key = hub.app.extensions["keys"].make("ci")
+    key = hub.app.parts.keys.make("ci")
     ways = Ways(hub)
 
     def directly(**further: str) -> Reply | None:

@@ -154,7 +154,7 @@ def test_the_operator_and_keys_sign_in_to_a_shared_hub(hub: Hub) -> None:
     assert hub.send("notes", LIST).status == 401
     assert hub.send("notes", LIST, key).result["tools"]
     assert hub.send("notes", LIST, {"Authorization": f"Bearer {hub.token}"}).result["tools"]
-    hub.app.extensions["keys"].revoke("signing")
+    hub.app.parts.keys.revoke("signing")
     refused = hub.send("notes", LIST, key)
     assert refused.status == 401 and 'error="invalid_token"' in refused.headers["WWW-Authenticate"]
     assert key["Authorization"].split()[1] not in refused.body.decode()
@@ -163,7 +163,7 @@ def test_the_operator_and_keys_sign_in_to_a_shared_hub(hub: Hub) -> None:
 def test_a_session_cookie_of_the_operator_opens_pages(hub: Hub) -> None:
     browser = hub.app.test_client()
     assert browser.get("/servers", headers=BROWSER).status_code == 303
-    assert browser.get(hub.app.extensions["operators"].links.make()).status_code == 303
+    assert browser.get(hub.app.parts.operators.links.make()).status_code == 303
     assert browser.get("/servers", headers=BROWSER).status_code == 200
     assert browser.post("/mcp/notes", json=LIST, headers={"Origin": "http://localhost:1"}).status_code == 403
     assert browser.post("/logout", headers={"Origin": "http://localhost"}).status_code == 303

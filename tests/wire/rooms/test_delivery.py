@@ -60,14 +60,14 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def rooms(hub: Hub) -> Rooms:
-    rooms: Rooms = hub.app.extensions["dispatcher"].services.rooms
+    rooms: Rooms = hub.app.parts.dispatcher.services.rooms
     rooms.create("demo", "alice", {"policy": {"history": "all"}})
     return rooms
 
 
 @pytest.fixture
 def routes(hub: Hub) -> WebSocketRoutes:
-    routes: WebSocketRoutes = hub.app.extensions["websockets"]
+    routes: WebSocketRoutes = hub.app.parts.websockets
     return routes
 
 

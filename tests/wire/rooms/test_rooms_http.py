@@ -136,7 +136,7 @@ def test_requests_of_other_sites_are_refused(hub: Hub, method: str, path: str, h
 
 
 def rooms_of(hub: Hub) -> Any:
-    return hub.app.extensions["dispatcher"].services.rooms
+    return hub.app.parts.dispatcher.services.rooms
 
 
 def test_events_are_streamed_and_resumed_by_the_id_of_the_last_one(hub: Hub) -> None:
