@@ -87,7 +87,8 @@ def read(caller: Connection, path: Path) -> tuple[bool, str]:
     return bool(answer.get("isError")), "".join(block["text"] for block in answer["content"])
 
 
-@pytest.mark.parametrize(("era", "name", "other"), [("legacy", "wide", "other"), ("modern", "other", "wide")])
+@pytest.mark.parametrize(("name", "other"), [("wide", "other"), ("other", "wide")])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_the_first_call_of_server_filesystem_works_in_the_roots_of_the_client(
     filesystem: Hub, folder: Path, era: Any, name: str, other: str
 ) -> None:

@@ -59,6 +59,14 @@ def test_the_first_call_of_a_session_works_in_the_roots_of_its_client(hub: Hub, 
             assert [text(caller.call_tool("roots")) for _ in range(2)] == ["file:///ada"] * 2
 
 
+def test_callers_without_a_session_each_work_in_their_own_roots(hub: Hub) -> None:
+    """In 2026-07-28 they share a connection, one after the other: the second one got the roots of the first."""
+    for uri in ("file:///ada", "file:///ben", "file:///ada"):
+        roots = {"roots": [{"uri": uri}]}
+        with Connection.open(Http(hub.endpoint("rooted")), era="modern", ask=lambda *_, roots=roots: roots) as caller:
+            assert [text(caller.call_tool("roots")) for _ in range(2)] == [uri] * 2
+
+
 def test_the_first_call_after_a_change_works_in_the_new_roots(hub: Hub) -> None:
     """Issue 50, item 4: narrowed roots were ignored once."""
     present, asked = ["file:///wide"], list[str]()

@@ -7,6 +7,7 @@ change, let the server ask ahead of the call, before its answer to a ping, and w
     a question that came before the call could be asked    was refused: the server is told to ask again
     a server that asks each connection after its handshake is given time to ask: over HTTP nothing orders a question of
                                                             its own stream and the answer to a ping
+    a caller without a name may be another one each time   a server that has asked for roots is told to ask at each call
     nothing says when a server has taken roots in           it gets a moment, longer where it is slow to answer a ping
 
 Source: MCP specification 2025-11-25, client/roots.
@@ -60,8 +61,9 @@ def bring_roots(
         yield PAUSE
     try:
         name = roots.name_generation(call.principal, call.client)
-        has_changed = reserved.has_roots and name != reserved.roots
-        if reserved.has_roots and not has_changed:
+        is_known = name == reserved.roots if name else not connection.answered_roots
+        has_changed = reserved.has_roots and not is_known
+        if reserved.has_roots and is_known:
             return
         answered = connection.answered_roots if has_changed else 0
         if has_changed or name != reserved.roots:
