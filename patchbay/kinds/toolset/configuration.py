@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.errors import ConfigError
+from patchbay.kinds.toolset.arguments import Argument, check_arguments, parse_argument
 
 CALLER = "caller"
 """The value of `rights` with which a caller needs the right on each origin too."""
@@ -26,6 +27,7 @@ class NamedTool:
     title: str | None = None
     description: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ def patterns_of(fields: Mapping[str, Any]) -> Sequence[str]:
 def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
     if isinstance(given, str):
         return NamedTool(given)
-    return NamedTool(given["from"], given.get("title"), given.get("description"), given.get("annotations", {}))
+    arguments = {name: parse_argument(one) for name, one in given.get("arguments", {}).items()}
+    texts = given.get("title"), given.get("description")
+    return NamedTool(given["from"], *texts, given.get("annotations", {}), arguments)
 
 
 def check_fields(fields: Mapping[str, Any], where: str) -> None:
@@ -77,6 +81,8 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
         _check_pattern(tool.origin, where, path)
         if "." not in tool.origin or _WILDCARDS.search(tool.origin):
             raise ConfigError(where, path, f"expected one tool, such as git.git_log; this is {tool.origin!r:.80}")
+        if tool.arguments:
+            check_arguments(fields["tools"][name]["arguments"], where, f"tools.{name}.arguments")
 
 
 def _check_pattern(pattern: str, where: str, path: str) -> None:

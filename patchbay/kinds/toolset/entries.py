@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from patchbay.descriptors import Descriptor, Origin, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Composed, OriginServer
+from patchbay.kinds.toolset.arguments import ArgumentShaping, make_shaping
 from patchbay.kinds.toolset.configuration import NamedTool, Toolset
 from patchbay.kinds.toolset.selection import Choice
 
@@ -41,27 +42,45 @@ _APP_MEMBERS = ("ui", "ui/resourceUri")
 """The members of `_meta` that lead to an app, which stands at the origin (SEP-1865)."""
 
 
-def make_tools(
-    composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice]
-) -> tuple[dict[str, Descriptor], list[Problem]]:
+class MadeTools(NamedTuple):
+    """The tools of a toolset by name, how the arguments of some are shaped, and a problem for each other one."""
+
+    tools: dict[str, Descriptor]
+    shapings: dict[str, ArgumentShaping]
+    problems: list[Problem]
+
+
+def make_tools(composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice]) -> MadeTools:
     """Return the tools of a toolset by name, and a problem for each that cannot be made."""
-    found: dict[str, Descriptor] = {}
-    problems: list[Problem] = []
+    made = MadeTools({}, {}, [])
     own_timeout = composed.fields.get("timeout")
     for name, choice in chosen.items():
+        place = f"tools.{name}" if choice.named is not None else "include"
         try:
-            found[name] = _make_tool(name, choice, toolset.needs_right, own_timeout)
+            shaping = _shape(choice)
+            made.tools[name] = _make_tool(name, choice, shaping, toolset.needs_right, own_timeout)
         except ConfigError as problem:
-            problems.append(Problem(problem.where, f"not listed: {problem.expected}"))
-    return found, problems
+            made.problems.append(Problem(problem.where or place, f"not listed: {problem.expected}"))
+            continue
+        if shaping is not None:
+            made.shapings[name] = shaping
+    return made
 
 
-def _make_tool(name: str, choice: Choice, needs_right: bool, own_timeout: float | None) -> Descriptor:
+def _shape(choice: Choice) -> ArgumentShaping | None:
+    """Return how the arguments of a tool are shaped; None for one that keeps its own. Raises ConfigError."""
+    if choice.named is None or not choice.named.arguments:
+        return None
+    return make_shaping(choice.named.arguments, choice.tool.wire["inputSchema"], choice.tool.source == "upstream")
+
+
+def _make_tool(
+    name: str, choice: Choice, shaping: ArgumentShaping | None, needs_right: bool, own_timeout: float | None
+) -> Descriptor:
     """Return a tool of a toolset. Raises ConfigError for one that cannot be shown as the configuration says."""
     server, tool, named = choice
     if not tool.is_for_models:
-        place = f"tools.{name}" if named else "include"
-        raise ConfigError(place, "", f"{server.name}.{tool.name} is for apps only")
+        raise ConfigError("", "", f"{server.name}.{tool.name} is for apps only")
     origin = Origin(server.name, tool.name, server.version, tool.digest, needs_right)
     timeout = float(tool.target.get("timeout", server.timeout))
     target: dict[str, Any] = {ENTRY: name, "timeout": timeout if own_timeout is None else min(timeout, own_timeout)}
@@ -72,6 +91,8 @@ def _make_tool(name: str, choice: Choice, needs_right: bool, own_timeout: float 
         wire |= _shown_texts(named)
         if named.annotations:
             wire["annotations"] = _stricter(f"tools.{name}", tool, named.annotations)
+    if shaping is not None:
+        wire["inputSchema"] = shaping.shown
     return replace(
         tool,
         name=name,

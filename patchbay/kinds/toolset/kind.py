@@ -7,10 +7,12 @@ Its tools are made anew whenever one of these servers changes. A call goes to th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor
 from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
+from patchbay.kinds.toolset.arguments import ArgumentShaping
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
 from patchbay.kinds.toolset.entries import ENTRY, make_tools, used_servers
@@ -35,10 +37,10 @@ def _compose(composed: Composed) -> ServerParts:
     """Return the parts of a toolset that chooses from these servers. Each problem is about one entry."""
     toolset = parse_fields(composed.fields)
     chosen, problems = choose_tools(composed, toolset)
-    tools, broken = make_tools(composed, toolset, chosen)
+    tools, shapings, broken = make_tools(composed, toolset, chosen)
     servers = list(used_servers(chosen))
     return ServerParts(
-        _toolset_handler(tools),
+        _toolset_handler(tools, shapings),
         tools,
         problems=(*problems, *broken),
         via=tuple(dict.fromkeys(way for server in servers for way in server.via)),
@@ -46,12 +48,20 @@ def _compose(composed: Composed) -> ServerParts:
     )
 
 
-def _toolset_handler(tools: Mapping[str, Descriptor]) -> Handler:
+def _toolset_handler(
+    tools: Mapping[str, Descriptor], shapings: Mapping[str, ArgumentShaping] = MappingProxyType({})
+) -> Handler:
     """Return the handler of targets `{"entry": NAME}`: each call goes to the origin of the tool."""
 
     def run(call: Call) -> Events:
         assert call.hub is not None, "a toolset is served by a hub"
-        yield from call.hub.pass_on(tools[call.target[ENTRY]], call.arguments, call)
+        name = call.target[ENTRY]
+        shaping = shapings.get(name)
+        if shaping is None:
+            yield from call.hub.pass_on(tools[name], call.arguments, call)
+            return
+        events = call.hub.pass_on(tools[name], shaping.make_arguments(call.arguments, call), call)
+        yield from shaping.rename_failures(events) if shaping.names else events
 
     return run
 
