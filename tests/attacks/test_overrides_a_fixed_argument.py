@@ -22,6 +22,7 @@ FIXED = {"account": {"value": "ours"}, "query": {"name": "words"}}
 SCHEMA = {
     "type": "object",
     "properties": {"place": {"type": "string", "x-alias": "where"}, "n": {"type": "integer"}},
+    "required": ["place"],
 }
 ALIASED = {"auto_discover": True, "isolation": "inline", "tools": {"look": {"inputSchema": SCHEMA}}}
 NEAR = 'def look(place: str = "", n: int = 0) -> str:\n    """Look."""\n    return place\n'

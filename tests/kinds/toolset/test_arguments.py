@@ -133,7 +133,8 @@ def test_a_tool_that_cannot_be_shaped_is_broken_alone(tmp_path: Path, arguments:
     hub.close()
 
 
-TWO = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
+AB: dict[str, Any] = {"a": {"type": "string"}, "b": {"type": "integer"}}
+TWO: dict[str, Any] = {"type": "object", "properties": AB}
 DEFINED = {
     "type": "object",
     "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/B"}},
@@ -191,8 +192,8 @@ def test_a_fixed_argument_is_decided_everywhere_in_the_schema(
     [
         ({**TWO, "patternProperties": {"^a": {"type": "string"}}}, "patternProperties"),
         ({**TWO, "propertyNames": {"maxLength": 3}}, "propertyNames"),
-        ({"type": "object", "properties": {**TWO["properties"], "c": {"$ref": "#"}}}, "refers to #"),
-        ({"type": "object", "properties": {**TWO["properties"], "c": {"$ref": "#/properties/a"}}}, "#/properties/a"),
+        ({"type": "object", "properties": {**AB, "c": {"$ref": "#"}}}, "refers to #"),
+        ({"type": "object", "properties": {**AB, "c": {"$ref": "#/properties/a"}}}, "#/properties/a"),
         ({**TWO, "$ref": "#/$defs/T", "$defs": {"T": {"$ref": "#/$defs/T"}}}, "lead too far, or back"),
         ({**TWO, "$ref": "#/$defs/T"}, "has no #/$defs/T"),
         ({**TWO, "$id": "https://a.example/x"}, "has $id"),
