@@ -19,7 +19,18 @@ from tests.late_imports import LATE_IMPORTS
 from tests.source_modules import Module, read
 
 ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
-    ("assets", "exit_codes", "raised", "sqlite", "suggestions", "syntax", "text_cache", "topics", "yaml_core"),
+    (
+        "assets",
+        "exit_codes",
+        "limits",
+        "raised",
+        "sqlite",
+        "suggestions",
+        "syntax",
+        "text_cache",
+        "topics",
+        "yaml_core",
+    ),
     ("errors", "events"),
     (
         "activation",

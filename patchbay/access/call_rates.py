@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from patchbay.limits.moving_window import RecentTimes
 
 WINDOW_SECONDS = 60.0
 
@@ -43,15 +44,15 @@ class CallTimes:
     __slots__ = ("begun", "due")
 
     def __init__(self) -> None:
-        self.begun: deque[float] = deque()
+        self.begun = RecentTimes()
         self.due = 0.0
 
     def seconds_until_turn(self, limit: int, now: float) -> float:
         """Return the seconds until the next call may begin: 0 or more."""
         begun, wait = self.begun, self.due - now - burst_seconds(limit)
         if begun:  # empty where the limit has a pace only
-            while begun and begun[0] <= now - WINDOW_SECONDS:
-                begun.popleft()
+            if begun[0] <= now - WINDOW_SECONDS:
+                begun.forget_until(now - WINDOW_SECONDS)
             if len(begun) >= limit:
                 wait = max(wait, begun[-limit] + WINDOW_SECONDS - now)
         return wait if wait > 0.0 else 0.0
@@ -115,8 +116,7 @@ class CallRates:
         """
         oldest = self._clock() - WINDOW_SECONDS
         for times in self._times.values():
-            while times.begun and times.begun[0] <= oldest:
-                times.begun.popleft()
+            times.begun.forget_until(oldest)
         return [(key, len(times.begun)) for key, times in self._times.items()]
 
     def has_room(self, key: str, limit: int) -> bool:

@@ -10,6 +10,8 @@ import time
 
 import anyio
 
+from patchbay.limits.token_bucket import TokenBucket
+
 MESSAGES_PER_SECOND, MESSAGE_BURST = 1_000.0, 5_000.0
 """Messages of a server that answer no request."""
 
@@ -22,18 +24,14 @@ class RateLimiter:
     """A rate of units per second after a burst. Used on the event loop only."""
 
     def __init__(self, per_second: float, burst: float) -> None:
-        self._rate, self._burst, self._left = per_second, burst, burst
-        self._at = time.monotonic()
+        self._bucket = TokenBucket(per_second, burst, time.monotonic())
 
     async def acquire(self, units: float = 1.0) -> None:
         """Take units, and wait until they are available."""
-        self._left -= units
-        if self._left < 0:
-            now = time.monotonic()
-            self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-            self._at = now
-            if self._left < 0:
-                await anyio.sleep(-self._left / self._rate)
+        bucket = self._bucket
+        bucket.tokens -= units
+        if bucket.tokens < 0 and bucket.refill(time.monotonic()) < 0:
+            await anyio.sleep(bucket.seconds_until(0))
 
 
 def make_message_limiter() -> RateLimiter:

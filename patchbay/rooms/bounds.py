@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from patchbay.limits.token_bucket import TokenBucket
 from patchbay.pins.documents import CHANGES, Changes
 from patchbay.pins.records import default_changes
 from patchbay.settings import Settings
@@ -57,25 +58,16 @@ def room_changes(setting: str, access: str) -> Changes:
 
 
 class Rate:
-    """A bucket of tokens: `per_second` on average, a burst of some seconds' worth. Safe to use from many threads.
+    """A rate `per_second` with a burst of BURST seconds, or of `least` tokens if that is more.
 
-    The burst has at least `least` tokens.
+    Safe to use from many threads.
     """
 
     def __init__(self, per_second: float, least: float = 1.0) -> None:
-        self._rate = per_second
-        self._most = max(least, per_second * BURST)
-        self._tokens = self._most
-        self._at = time.monotonic()
+        self._bucket = TokenBucket(per_second, max(least, per_second * BURST), time.monotonic())
         self._lock = threading.Lock()
 
     def take(self, tokens: float = 1.0) -> bool:
         """Take tokens; return whether there were so many."""
         with self._lock:
-            now = time.monotonic()
-            self._tokens = min(self._most, self._tokens + (now - self._at) * self._rate)
-            self._at = now
-            if self._tokens < tokens:
-                return False
-            self._tokens -= tokens
-            return True
+            return self._bucket.take(tokens, time.monotonic())

@@ -13,11 +13,12 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import ClassVar
 
 from patchbay.errors import Refused
+from patchbay.limits.moving_window import RecentTimes
 
 MAX_WRONG_PASSWORDS, WRONG_PASSWORD_SECONDS = 10, 300.0
 """Wrong passwords of one name from one place within this number of seconds; later ones are not compared."""
@@ -56,7 +57,7 @@ class SignInThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._tries: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._tries: OrderedDict[tuple[str, str], RecentTimes] = OrderedDict()
 
     def begin(self, name: str, address: str, known_browser: str = "") -> None:
         """Count a try before the password is compared. Raises TooManyWrongPasswords.
@@ -71,7 +72,7 @@ class SignInThrottle:
             if any(self._count(place, now) >= most for place, most in places):
                 raise TooManyWrongPasswords
             for place, _ in places:
-                self._tries.setdefault(place, deque()).append(now)
+                self._tries.setdefault(place, RecentTimes()).append(now)
             while len(self._tries) > MAX_TRACKED:
                 self._tries.popitem(last=False)
 
@@ -92,8 +93,7 @@ class SignInThrottle:
         if times is None:
             return 0
         self._tries.move_to_end(place)
-        while times and now - times[0] >= WRONG_PASSWORD_SECONDS:
-            times.popleft()
+        times.forget_until(now - WRONG_PASSWORD_SECONDS)
         return len(times)
 
 

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from patchbay.limits.token_bucket import TokenBucket
+
 MAX_EVENTS = 4096
 """Events that wait, at most; those without a subject always find a place."""
 
@@ -41,15 +43,15 @@ class EventQueue:
 
 
 class RefreshBudget:
-    """Limits how often the lists of one upstream are read: a token bucket. For one thread."""
+    """Limits how often the lists of one upstream are read. For one thread."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._left, self._at = float(REFRESH_BURST), now()
+        self._bucket = TokenBucket(1 / REFRESH_INTERVAL_SECONDS, REFRESH_BURST, now())
 
     def spend(self) -> float:
         """Count one reading; return the seconds until the next one may begin."""
-        now = self._now()
-        refilled = (now - self._at) / REFRESH_INTERVAL_SECONDS
-        self._left, self._at = min(REFRESH_BURST, self._left + refilled) - 1, now
-        return max(REFRESH_PAUSE_SECONDS, (1 - self._left) * REFRESH_INTERVAL_SECONDS)
+        bucket = self._bucket
+        bucket.refill(self._now())
+        bucket.tokens -= 1
+        return max(REFRESH_PAUSE_SECONDS, bucket.seconds_until(1))

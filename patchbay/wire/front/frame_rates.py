@@ -8,6 +8,8 @@ Source: RFC 6455, section 5.5.2 (a ping may be sent at any time); CWE-770 (alloc
 
 from __future__ import annotations
 
+from patchbay.limits.token_bucket import TokenBucket
+
 FRAMES_PER_SECOND = 2000
 """Frames of one WebSocket in a second."""
 
@@ -21,22 +23,18 @@ AT_ONCE = 0.25
 class FrameRate:
     """A rate in frames a second. Times are in seconds, of one clock. It may be exceeded by the last frames read."""
 
-    __slots__ = ("_left", "_most", "_per_second", "_since")
+    __slots__ = ("_bucket",)
 
     def __init__(self, per_second: float) -> None:
-        self._per_second = per_second
-        self._left = self._most = per_second * AT_ONCE
-        self._since = 0.0
+        self._bucket = TokenBucket(per_second, per_second * AT_ONCE, 0.0)
 
     def seconds_until_more(self, now: float) -> float:
         """Return the seconds after which further frames may be read; 0 for now."""
-        self._left = min(self._most, self._left + (now - self._since) * self._per_second)
-        self._since = now
-        return 0.0 if self._left > 0 else (1 - self._left) / self._per_second
+        return 0.0 if self._bucket.refill(now) > 0 else self._bucket.seconds_until(1)
 
     def count(self, frames: int) -> None:
         """Count frames that were read."""
-        self._left -= frames
+        self._bucket.tokens -= frames
 
 
 class FrameRates:

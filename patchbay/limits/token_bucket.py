@@ -1,0 +1,38 @@
+"""A rate with a burst: tokens come at a rate, up to a limit, and what is done takes some of them.
+
+Source: ITU-T I.371, annex A (the continuous-state leaky bucket, which is the same algorithm).
+"""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Tokens that come `per_second`, at most `limit`; it is full at the time `at`. For one thread at a time.
+
+    `tokens` are those of the last `refill`. They may be below zero, where something was done before there were enough.
+    Times are in seconds, of one clock.
+    """
+
+    __slots__ = ("_at", "limit", "per_second", "tokens")
+
+    def __init__(self, per_second: float, limit: float, at: float) -> None:
+        self.per_second = per_second
+        self.limit = self.tokens = limit
+        self._at = at
+
+    def refill(self, now: float) -> float:
+        """Add the tokens that came since the last time; return all."""
+        self.tokens = tokens = min(self.limit, self.tokens + (now - self._at) * self.per_second)
+        self._at = now
+        return tokens
+
+    def take(self, tokens: float, now: float) -> bool:
+        """Take tokens if there are so many; return whether there were."""
+        if self.refill(now) < tokens:
+            return False
+        self.tokens -= tokens
+        return True
+
+    def seconds_until(self, tokens: float) -> float:
+        """Return how long after the last `refill` there are so many tokens; 0 or less if there are."""
+        return (tokens - self.tokens) / self.per_second
