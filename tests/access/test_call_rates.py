@@ -6,10 +6,10 @@ Sources: ACCESS section 6; issue 16 item 5.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator
 
 from patchbay.access.call_rates import CALLS_AT_ONCE, MAX_DELAY_SECONDS, CallRates
+from patchbay.limits.moving_window import RecentTimes
 
 
 def test_calls_that_come_at_once_begin_at_the_pace_of_their_minute() -> None:
@@ -60,7 +60,7 @@ def test_a_key_without_calls_in_the_last_minute_is_forgotten() -> None:
     assert list(rates._times) == ["principal ann"]
 
 
-class Unwalked(deque[float]):
+class Unwalked(RecentTimes):
     """Times of calls that no reader may walk through."""
 
     def __iter__(self) -> Iterator[float]:
