@@ -45,7 +45,7 @@ from patchbay.web.pages.icons import icons_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
-from patchbay.web.pages.schedules import schedules_blueprint
+from patchbay.web.pages.schedules import list_failed_schedules, schedules_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
@@ -69,6 +69,7 @@ def register_pages(app: Application) -> None:
     site = Site(services.catalogue, settings, services.activity, services.hosts, services.access, operators)
     site.add_prefix_to_links = add_prefix_to_links
     site.count_waiting_calls = services.approvals.count_waiting
+    site.count_failed_schedules = lambda: len(list_failed_schedules(services.scheduler))
     app.parts.drain.on_begin(site.directory.end)
     accounts = Accounts(settings, services.catalogue.store.journal)
     app.parts.for_pages = PageParts(site, accounts, InspectedServers(settings, whole_environment()))
@@ -86,7 +87,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(parts.health))
     app.register_blueprint(mcp_pages_blueprint(site))
-    app.register_blueprint(pages_blueprint(site, dispatcher.services.approvals))
+    app.register_blueprint(pages_blueprint(site, dispatcher.services.approvals, dispatcher.services.scheduler))
     app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(nodes_blueprint(site))
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))

@@ -23,6 +23,7 @@ PAGES = (
 def test_home_names_the_servers(tab: Tab) -> None:
     """VWR-5: cards with kind, tools, version and health; a line for each client with the right address."""
     page = tab.open("/")
+    page.get_by_text("Ships with the hub").click()
     card = page.locator(".card").filter(has=page.get_by_role("heading", name="Echo"))
     expect(card).to_contain_text("shell")
     expect(card).to_contain_text("1 tool")
@@ -59,6 +60,31 @@ def test_a_line_is_copied_by_its_button(tab: Tab) -> None:
     line.get_by_role("button", name="Copy").click()
     expect(line.get_by_role("button")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"claude mcp add --transport http patchbay {tab.base}/mcp"
+
+
+def test_the_client_that_was_chosen_before_comes_first(tab: Tab) -> None:
+    """Issue 53, item 2: one line to connect, not one for each client."""
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = tab.open("/")
+    shown = page.locator(".lines > li h3:visible")
+    expect(shown).to_have_text(["Claude Code"])
+    page.get_by_text("other clients").click()
+    page.locator(".lines > li").filter(has_text="Zed").get_by_role("button", name="Copy").first.click()
+    for path in ("/", "/mcp", "/servers/hello"):
+        page = tab.open(path)
+        expect(page.locator(".lines > li h3").first).to_have_text("Zed")
+    expect(page.locator(".lines > li h3:visible")).to_have_text(["Zed"])
+
+
+def test_a_phone_has_a_line_for_each_server(browser: Browser, base: str) -> None:
+    tab = Tab(browser, base, viewport={"width": 390, "height": 844})
+    page = tab.open("/")
+    for card in page.locator(".card:visible").all():
+        box = card.bounding_box()
+        assert box is not None and box["height"] < 64, card.text_content()
+    assert page.evaluate("document.documentElement.scrollHeight") < 4000
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.close()
 
 
 def test_a_search_leads_to_the_opened_tool(tab: Tab) -> None:

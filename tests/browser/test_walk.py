@@ -16,7 +16,7 @@ BELL = '"""Rings."""\n\n\ndef ring(times: int = 1) -> str:\n    """Ring a bell."
 def test_a_person_reads_searches_tries_watches_cancels_answers_breaks_and_goes_back(tab: Tab, served: Hub) -> None:
     """VWR-5, VWR-6, VWR-22: every step begins where the one before it ended; the console stays empty throughout."""
     page = tab.log_in(served).page
-    expect(page.get_by_role("heading", level=1)).to_contain_text("MCP endpoint")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Needs attention")
     page.get_by_role("searchbox").fill("count slowly")
     page.get_by_role("searchbox").press("Enter")
     page.locator(".found li").first.get_by_role("link").click()

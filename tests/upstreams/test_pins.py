@@ -114,6 +114,9 @@ def test_only_the_operator_sees_held_entries_on_the_page_of_a_server(hub: Hub) -
     until(lambda: ("tool", "t0") in hub.catalogue.find("hold").pins.held, "the held tool")
     accept = {"Accept": "text/html"}
     assert "1 entry is not served until you approve it" in hub.client.get("/servers/hold", headers=accept).text
+    waits = "1 changed entry waits for your approval, and is not served until then."
+    assert waits in hub.client.get("/", headers=accept).text
+    assert waits not in hub.app.test_client().get("/", headers=accept).text
     stranger = hub.app.test_client().get("/servers/hold", headers=accept).text
     assert "not served until" not in stranger and "/pins/hold" not in stranger
 

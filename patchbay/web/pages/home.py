@@ -11,29 +11,34 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.catalogue.operating.removal import list_removed
+from patchbay.catalogue.rows import BOOT
 from patchbay.catalogue.watching.unserved_files import list_unserved_files
+from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.topics import SERVERS
 from patchbay.web.access.approval_words import describe_call
 from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
 from patchbay.web.pages.mcp import list_snippets, mend_values
+from patchbay.web.pages.schedules import list_failed_schedules
 from patchbay.web.pages.site import Site, base_url
 
 
 class _Views:
     """One method for each page."""
 
-    def __init__(self, site: Site, approvals: Approvals) -> None:
+    def __init__(self, site: Site, approvals: Approvals, scheduler: Scheduler) -> None:
         self._site = site
+        self._scheduler = scheduler
         self._approvals = approvals
         self._store = site.catalogue.store
 
     def home(self) -> Response:
-        """GET /: what needs attention with a link to the fix, the totals, how to connect, and the servers.
+        """GET /: what needs attention with a link to the fix, the servers, the totals, and how to connect.
 
-        The operator also sees the calls that wait for an approval.
+        The operator also sees the calls that wait for an approval, changes that are held, and failed schedules.
         """
+        is_operator = self._site.operators.lenient_proof().is_operator
         rows, now = self._site.summaries(), self._approvals.now()
         waiting = self._waiting(now)
         snippets = list_snippets(self._site, "", f"{base_url()}/mcp")
@@ -46,12 +51,15 @@ class _Views:
             "home",
             data,
             calls=[describe_call(one, now, self._site.settings.mode) for one in waiting],
-            ailing=self._ailing(rows),
+            ailing=self._ailing(rows, is_operator),
+            failed=list_failed_schedules(self._scheduler) if is_operator else [],
+            own=[row for row in rows if row["origin"] != BOOT],
+            shipped=[row for row in rows if row["origin"] == BOOT],
             totals=add_up(rows),
             unserved=len(unserved),
             csrf=self._site.operators.csrf(),
         )
-        if self._site.operators.lenient_proof().is_operator:
+        if is_operator:
             response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -61,24 +69,28 @@ class _Views:
             return []
         return [one for one in reversed(self._approvals.all()) if one.state_at(now) == WAITING]
 
-    def _ailing(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The servers that need attention: what is wrong, and the link that helps."""
+    def _ailing(self, rows: Sequence[Mapping[str, Any]], decides: bool) -> list[dict[str, Any]]:
+        """The servers that need attention: what is wrong, and the link that helps.
+
+        `decides` says whether the reader approves changed entries.
+        """
         found = []
         for row in rows:
             server = self._site.catalogue.find_any(row["name"])
             mend = mend_values(self._site, server) if server is not None and row["broken"] else None
+            held = len(server.pins.held) if decides and server is not None and server.pins is not None else 0
             if mend is not None:
                 label, to = f"Edit line {mend['line']}", mend["edit"]
             elif row["broken"]:
                 label, to = "See its source", f"{row['page']}/source"
             elif row["trouble"]:
                 label, to = "Restart or switch off", f"{row['page']}/settings#changes"
-            elif row["changed"]:
+            elif row["changed"] or held:
                 label, to = "See the changes", f"/pins/{quote(row['name'], safe='')}"
             else:
                 continue
-            many = f"{row['changed']} of its entries changed since they were approved"
-            found.append({**row, "sentence": row["broken"] or row["trouble"] or many, "label": label, "to": to})
+            sentence = row["broken"] or row["trouble"] or _describe_changes(row["changed"], held)
+            found.append({**row, "sentence": sentence, "label": label, "to": to})
         return found
 
     def _unserved(self) -> dict[str, str]:
@@ -115,9 +127,18 @@ def add_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {"tools": sum(row["tools"] for row in rows)} | {kind: states[kind] for kind in kinds}
 
 
-def pages_blueprint(site: Site, approvals: Approvals) -> Blueprint:
+def _describe_changes(reported: int, held: int) -> str:
+    """Say what happens with the changed entries of a server, of which some are held until they are approved."""
+    if held == 1:
+        return "1 changed entry waits for your approval, and is not served until then"
+    if held:
+        return f"{held} changed entries wait for your approval, and are not served until then"
+    return f"{reported} {'entry' if reported == 1 else 'entries'} changed since the approval"
+
+
+def pages_blueprint(site: Site, approvals: Approvals, scheduler: Scheduler) -> Blueprint:
     """The routes `/` and `/servers`."""
-    views = _Views(site, approvals)
+    views = _Views(site, approvals, scheduler)
     pages = Blueprint("pages", __name__)
     pages.add_url_rule("/", "home", views.home)
     pages.add_url_rule("/servers", "servers", views.servers)

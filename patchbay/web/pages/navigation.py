@@ -60,9 +60,18 @@ def describe_navigation(here: str, reader: Reader, waiting: Waiting) -> dict[str
     return {"sections": sections, "section": section, "pages": shown}
 
 
-def count_ailing(servers: Iterable[Server]) -> int:
-    """Count the servers that the home page lists: broken ones, ones that cannot work, ones with changed entries."""
-    return sum(1 for each in servers if each.broken or each.trouble or (each.pins is not None and each.pins.reported))
+def count_ailing(servers: Iterable[Server], decides: bool) -> int:
+    """Count the servers that the home page lists: broken ones, ones that cannot work, ones with changed entries.
+
+    `decides` says whether the reader is asked about entries that are held until they are approved.
+    """
+    return sum(
+        1
+        for each in servers
+        if each.broken
+        or each.trouble
+        or (each.pins is not None and (each.pins.reported or (decides and each.pins.held)))
+    )
 
 
 def _access_pages(reader: Reader) -> list[tuple[str, str, str]]:

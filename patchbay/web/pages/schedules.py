@@ -7,6 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
+from patchbay.protocol.schedules.records import DIED, MISSED, RUNNING, SKIPPED
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.schedules.schedules import Schedule
 from patchbay.web.operator.changes import find_author
@@ -16,6 +17,10 @@ from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
 
 PAGE = "/schedules"
+
+
+FAILED = ("tool_error", "error", "timeout", "cancelled", MISSED, DIED)
+"""Outcomes of runs that the home page shows."""
 
 
 class _Views:
@@ -51,6 +56,18 @@ def list_runs(scheduler: Scheduler, server: str | None = None) -> list[dict[str,
     """Return the schedules of all servers, or of one, as JSON objects with their next and last runs."""
     now = scheduler.now()
     return [_values(one, scheduler, now) for one in scheduler.all() if server in (None, one.server.name)]
+
+
+def list_failed_schedules(scheduler: Scheduler) -> list[dict[str, Any]]:
+    """Return the schedules whose last finished run failed, each as `server`, `tool` and the `run`."""
+    found = []
+    for one in scheduler.all():
+        state = scheduler.records.find(*one.key)
+        ended = [run for run in (state.runs if state is not None else ()) if run.outcome not in (RUNNING, SKIPPED)]
+        if ended and ended[0].outcome in FAILED:
+            server, tool = one.key
+            found.append({"server": server, "tool": tool, "run": asdict(ended[0])})
+    return found
 
 
 def _values(schedule: Schedule, scheduler: Scheduler, now: float) -> dict[str, Any]:

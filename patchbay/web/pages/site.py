@@ -51,12 +51,14 @@ class UnknownVariable(PatchbayError):
 class Site:
     """The pages of one hub. `find_person` returns the name of the person who is signed in in the browser of the current
     request, or an empty text. `add_prefix_to_links` returns the JSON of a page with the path prefix in its links.
-    `count_waiting_calls` returns the number of calls that wait for an approval.
+    `count_waiting_calls` returns the number of calls that wait for an approval, `count_failed_schedules` that of the
+    schedules whose last run failed.
     """
 
     find_person: Callable[[], str] = staticmethod(lambda: "")
     add_prefix_to_links: Callable[[Any], Any] = staticmethod(lambda data: data)
     count_waiting_calls: Callable[[], int] = staticmethod(lambda: 0)
+    count_failed_schedules: Callable[[], int] = staticmethod(lambda: 0)
 
     def __init__(
         self,
@@ -178,7 +180,8 @@ class Site:
             may_inspect=is_operator or self.settings.mode == "personal",
             has_people=self.settings.mode == "shared",
         )
-        return describe_navigation(here, reader, Waiting(approvals + count_ailing(seen.all()), approvals))
+        home = approvals + count_ailing(seen.all(), is_operator) + (self.count_failed_schedules() if is_operator else 0)
+        return describe_navigation(here, reader, Waiting(home, approvals))
 
     def _problem(self) -> str | None:
         """What is wrong with the configuration of the hub, for readers of the whole configuration."""

@@ -11,6 +11,7 @@ import pytest
 
 from tests.access.team import new_key, set_grants
 from tests.hubs import Hub, Stream
+from tests.waiting import until
 from tests.web.browsing import BROWSER
 from tests.web.operator.test_editing import csrf
 
@@ -134,3 +135,43 @@ def test_the_stream_of_approvals_ends_with_the_session_of_the_operator(hub: Hub)
 
 def test_another_value_of_only_is_refused(hub: Hub) -> None:
     assert hub.client.get("/activity/events?only=all").status_code == 400
+
+
+def test_shipped_servers_are_folded_behind_the_own_ones(hub: Hub) -> None:
+    page = home(hub)
+    own, shipped = page.partition("Your servers")[2].split("Ships with the hub", 1)
+    assert ">safe</a>" in own and "/servers/echo" not in own
+    assert "/servers/echo" in shipped.partition("</details>")[0]
+    assert '<details class="shipped">' in own
+
+
+def test_a_hub_without_own_servers_shows_those_that_it_ships_with(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, {})
+    try:
+        page = home(hub)
+        assert "No servers of your own yet" in page and '<details class="shipped" open>' in page
+        assert "Nothing needs attention" in page
+    finally:
+        hub.close()
+
+
+def test_the_line_of_one_client_is_shown_and_the_others_are_folded(hub: Hub) -> None:
+    shown, _, folded = home(hub).partition('id="connect"')[2].partition('<details class="more">')
+    assert shown.count("data-copy") == 1 and folded.count("<h3>") > 15
+
+
+def test_a_failed_schedule_needs_attention_of_the_operator_alone(tmp_path: Path) -> None:
+    configuration = {"tools": {"ring": {"schedule": "0 7 29 2 *"}}}
+    bell = 'def ring() -> str:\n    """Ring."""\n    raise ValueError("the rope is torn")\n'
+    hub = Hub(tmp_path, {"bell.py": bell, "bell.mcp.json": json.dumps(configuration)}).log_in()
+    try:
+        assert "Nothing needs attention" in home(hub)
+        fields = {"csrf": csrf(hub, "/schedules"), "server": "bell", "tool": "ring"}
+        assert hub.client.post("/schedules", data=fields, headers=BROWSER).status_code == 303
+        until(lambda: "The schedule of <code>ring</code>" in home(hub))
+        page = home(hub)
+        assert "the tool failed" in page and "the rope is torn" in page
+        assert '<span class="count" title="1 wait for you">1</span>' in page
+        assert "the rope is torn" not in hub.app.test_client().get("/", headers=BROWSER).text
+    finally:
+        hub.close()

@@ -96,7 +96,7 @@ def test_the_json_of_every_tab_has_the_source(ailing: Hub) -> None:
 def test_home_begins_with_what_needs_attention_and_the_button_that_mends_it(ailing: Hub) -> None:
     """Issue 17, item 5."""
     html = read(ailing, "/")
-    assert html.index("Needs attention") < html.index("Connect a client") < html.index('id="servers"')
+    assert html.index("Needs attention") < html.index("Your servers") < html.index("Connect a client")
     assert {"/servers/wrong/edit#L3", "/servers/notes/settings#changes", "/servers#unserved"} <= links(html)
     assert "2 files are not served" in Reader(html).text
 
