@@ -21,7 +21,7 @@ PAGE, HOME = "/approvals", "/"
 APPROVE, REFUSE = "approve", "refuse"
 
 
-class _Views:
+class _ApprovalsViews:
     def __init__(self, site: Site, approvals: Approvals) -> None:
         self._site = site
         self._approvals = approvals
@@ -88,7 +88,7 @@ def describe_approval(approval: Approval, now: float) -> dict[str, Any]:
 
 def approvals_blueprint(site: Site, approvals: Approvals) -> Blueprint:
     """The route `/approvals`."""
-    views = _Views(site, approvals)
+    views = _ApprovalsViews(site, approvals)
     pages = Blueprint("approvals", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])

@@ -20,7 +20,7 @@ DEFAULT_ROWS, MAX_ROWS = 50, 500
 """Rows of one response."""
 
 
-class _Views:
+class _AuditViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -68,5 +68,5 @@ def _values(verdict: Verdict) -> dict[str, Any]:
 def audit_blueprint(site: Site) -> Blueprint:
     """The route of `/audit`."""
     pages = Blueprint("audit", __name__)
-    pages.add_url_rule(PAGE, "show", _Views(site).show)
+    pages.add_url_rule(PAGE, "show", _AuditViews(site).show)
     return pages

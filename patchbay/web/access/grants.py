@@ -42,7 +42,7 @@ MAX_PREVIEWED_ENTRIES = 500
 """Entries of one server in a preview, at most."""
 
 
-class _Views:
+class _GrantsViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -148,7 +148,7 @@ def _server_row(server: Server, shows_source: bool) -> dict[str, Any]:
 
 def grants_blueprint(site: Site) -> Blueprint:
     """The route `/access`."""
-    views = _Views(site)
+    views = _GrantsViews(site)
     pages = Blueprint("access_grants", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])

@@ -17,7 +17,7 @@ PAGE = "/access/keys"
 MAKE, REVOKE = "make", "revoke"
 
 
-class _Views:
+class _KeysViews:
     def __init__(self, site: Site, keys: PersonalKeys) -> None:
         self._site = site
         self._keys = keys
@@ -99,7 +99,7 @@ def _values(key: Key, now: float) -> dict[str, Any]:
 
 def keys_blueprint(site: Site, keys: PersonalKeys) -> Blueprint:
     """The routes of `/access/keys`."""
-    views = _Views(site, keys)
+    views = _KeysViews(site, keys)
     pages = Blueprint("access_keys", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])

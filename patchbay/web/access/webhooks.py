@@ -17,7 +17,7 @@ PAGE = "/webhooks"
 SEND, END = "send", "end"
 
 
-class _Views:
+class _WebhooksViews:
     def __init__(self, site: Site, webhooks: Webhooks) -> None:
         self._site = site
         self._webhooks = webhooks
@@ -81,7 +81,7 @@ def _values(webhook: Webhook, progress: Progress | None, now: float) -> dict[str
 
 def webhooks_blueprint(site: Site, webhooks: Webhooks) -> Blueprint:
     """The route `/webhooks`."""
-    views = _Views(site, webhooks)
+    views = _WebhooksViews(site, webhooks)
     pages = Blueprint("webhooks", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])

@@ -68,7 +68,7 @@ def media_type(data: bytes) -> str:
     return "text/plain; charset=utf-8"
 
 
-class _Views:
+class _ContentViews:
     """One method for each route. `_lock` makes a condition and its change one step in this process."""
 
     def __init__(self, site: Site) -> None:
@@ -225,7 +225,7 @@ def _has_tags(tags: ETags) -> bool:
 
 def content_blueprint(site: Site) -> Blueprint:
     """The routes of `/cid`, and PUT and DELETE of `/variables/<name>`."""
-    views = _Views(site)
+    views = _ContentViews(site)
     content = Blueprint("content", __name__)
     content.add_url_rule("/cid/<address>", "show", views.show)
     content.add_url_rule("/cid/<address>/links.json", "links", views.links)

@@ -42,7 +42,7 @@ MAX_FORM_FIELDS = 1000
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: ?; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
-class _Views:
+class _PlainHttpViews:
     def __init__(self, site: Site, activity: Activity) -> None:
         self._site = site
         self._activity = activity
@@ -182,7 +182,7 @@ def _response(body: bytes, kind: str) -> Response:
 
 def plain_blueprint(site: Site, activity: Activity) -> Blueprint:
     """The routes `/<server>` and `/<server>/<function>`; all other routes of the hub take precedence."""
-    views = _Views(site, activity)
+    views = _PlainHttpViews(site, activity)
     plain = Blueprint("plain", __name__)
     plain.add_url_rule("/<name>", "server", views.run, methods=["GET", "POST"])
     plain.add_url_rule("/<name>/<function>", "function", views.run, methods=["GET", "POST"])

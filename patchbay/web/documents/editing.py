@@ -37,7 +37,7 @@ class DocumentDraft:
     base: str = ""
 
 
-class _Views:
+class _DocumentEditingViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -129,7 +129,7 @@ def _status_of(problem: PatchbayError | None) -> int:
 
 def document_editing_blueprint(site: Site) -> Blueprint:
     """The route `/servers/<name>/documents/edit`."""
-    views = _Views(site)
+    views = _DocumentEditingViews(site)
     pages = Blueprint("document_editing", __name__)
     pages.add_url_rule("/servers/<name>/documents/edit", "edit", views.edit)
     pages.add_url_rule("/servers/<name>/documents/edit", "post_edit", views.post_edit, methods=["POST"])

@@ -35,7 +35,7 @@ MAX_LISTED = 500
 """Documents of one folder on the page, at most."""
 
 
-class _Views:
+class _ReaderViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -159,7 +159,7 @@ def make_linker(prefix: str, server: str, document: str, known: set[str]) -> Cal
 
 def documents_blueprint(site: Site) -> Blueprint:
     """The routes `/servers/<name>/documents` and `/servers/<name>/documents/compare`."""
-    views = _Views(site)
+    views = _ReaderViews(site)
     pages = Blueprint("documents", __name__)
     pages.add_url_rule("/servers/<name>/documents", "documents", views.documents)
     pages.add_url_rule("/servers/<name>/documents/compare", "compare", views.compare)

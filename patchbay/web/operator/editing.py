@@ -77,7 +77,7 @@ class DefinitionDraft:
     fields: dict[str, str] = field(default_factory=dict)
 
 
-class _Views:
+class _EditingViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -221,7 +221,7 @@ def _preview_values(draft: DefinitionDraft, found_preview: Preview) -> dict[str,
 
 def editing_blueprint(site: Site) -> Blueprint:
     """The routes `/servers/new` and `/servers/<name>/edit`."""
-    views = _Views(site)
+    views = _EditingViews(site)
     pages = Blueprint("editing", __name__)
     pages.add_url_rule("/servers/new", "new", views.new)
     pages.add_url_rule("/servers/new", "post_new", views.post_new, methods=["POST"])

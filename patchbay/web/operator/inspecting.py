@@ -47,7 +47,7 @@ PAGE = "/inspect"
 ERAS: tuple[str, ...] = get_args(Era)
 
 
-class _Views:
+class _InspectingViews:
     def __init__(
         self, site: Site, inspected: InspectedServers, dispatcher: InspectionDispatcher, signer: Signer
     ) -> None:
@@ -238,7 +238,7 @@ def inspecting_blueprint(site: Site, dispatcher: Dispatcher, inspected: Inspecte
     """The routes of `/inspect` and below."""
     key = load_key(None if site.settings.store == "memory" else site.settings.data)
     signer = Signer(key, salt="inspect", key_derivation="hmac", digest_method=sha256)
-    views = _Views(site, inspected, InspectionDispatcher(dispatcher, inspected), signer)
+    views = _InspectingViews(site, inspected, InspectionDispatcher(dispatcher, inspected), signer)
     pages = Blueprint("inspecting", __name__)
     pages.add_url_rule(PAGE, "page", views.page)
     pages.add_url_rule(PAGE, "begin", views.begin, methods=["POST"])

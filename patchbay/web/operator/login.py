@@ -39,7 +39,7 @@ _DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.ASCII | re.IGNORECASE)
 """What a browser takes for `/.` or `/..` (https://url.spec.whatwg.org/#double-dot-path-segment)."""
 
 
-class _Views:
+class _LoginViews:
     def __init__(self, site: Site, describe: Callable[[], dict[str, Any]]) -> None:
         self._site = site
         self._describe = describe
@@ -145,7 +145,7 @@ def redirect_to(path: str) -> Response:
 
 def operator_blueprint(site: Site, describe: Callable[[], dict[str, Any]]) -> Blueprint:
     """The routes `/login` and `/logout`. `describe` returns the data of the page: who is logged in."""
-    views = _Views(site, describe)
+    views = _LoginViews(site, describe)
     pages = Blueprint("operator", __name__)
     pages.add_url_rule("/login", "login", views.show)
     pages.add_url_rule("/login", "log_in", views.log_in, methods=["POST"])

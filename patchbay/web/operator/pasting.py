@@ -47,7 +47,7 @@ MAX_NAME_CHARACTERS = 128
 _URL = re.compile(r"https?:", re.IGNORECASE)
 
 
-class _Views:
+class _PastingViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -179,5 +179,5 @@ def _describe(one: PastedServer, taken: set[str], settings: Settings) -> dict[st
 def pasting_blueprint(site: Site) -> Blueprint:
     """The route `/servers/new/pasted`."""
     pages = Blueprint("pasting", __name__)
-    pages.add_url_rule(PAGE, "post", _Views(site).post, methods=["POST"])
+    pages.add_url_rule(PAGE, "post", _PastingViews(site).post, methods=["POST"])
     return pages

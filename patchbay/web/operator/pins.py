@@ -37,7 +37,7 @@ MAX_SHOWN_BYTES = 1024 * 1024
 """Bytes of the descriptors on one page, at most; one change is always shown."""
 
 
-class _Views:
+class _PinsViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -221,7 +221,7 @@ def _compare(part: Part) -> Comparison:
 
 def pins_blueprint(site: Site) -> Blueprint:
     """The routes of `/pins` and below."""
-    views = _Views(site)
+    views = _PinsViews(site)
     pages = Blueprint("pins", __name__)
     pages.add_url_rule("/pins", "show_all", views.show_all)
     # Two segments, because a server may have any name of one segment.

@@ -40,7 +40,7 @@ VALUE = "value."
 MAX_WORD_CHARACTERS = 200
 
 
-class _Views:
+class _RegistryViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._registries = Registries.of(site.settings)
@@ -214,7 +214,7 @@ def _describe_wanted(one: Wanted) -> dict[str, Any]:
 
 def registry_blueprint(site: Site) -> Blueprint:
     """The route `/registry`."""
-    views = _Views(site)
+    views = _RegistryViews(site)
     pages = Blueprint("registry", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "add", views.add, methods=["POST"])

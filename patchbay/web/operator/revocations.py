@@ -20,7 +20,7 @@ PAGE = "/history/revoke"
 REVOKE, LIFT = "revoke", "lift"
 
 
-class _Views:
+class _RevocationsViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._revocations = site.catalogue.revocations
@@ -53,7 +53,7 @@ class _Views:
 
 def revocation_blueprint(site: Site) -> Blueprint:
     """The routes of `/history/revoke`."""
-    views = _Views(site)
+    views = _RevocationsViews(site)
     pages = Blueprint("revocations", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])

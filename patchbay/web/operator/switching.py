@@ -27,7 +27,7 @@ from patchbay.web.pages.site import Site
 ON, OFF, RESTART, REMOVE, RESTORE, NETWORK = "on", "off", "restart", "remove", "restore", "network"
 
 
-class _Views:
+class _SwitchingViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -82,7 +82,7 @@ class _Views:
 
 def switching_blueprint(site: Site) -> Blueprint:
     """The routes `POST /servers/<name>/settings` and `POST /servers`."""
-    views = _Views(site)
+    views = _SwitchingViews(site)
     pages = Blueprint("switching", __name__)
     pages.add_url_rule("/servers/<name>/settings", "change", views.change, methods=["POST"])
     pages.add_url_rule("/servers", "restore", views.restore, methods=["POST"])

@@ -27,7 +27,7 @@ from patchbay.web.pages.site import Site
 PAGE = f"{REGISTRY}/updates"
 
 
-class _Views:
+class _UpdatesViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._registries = Registries.of(site.settings)
@@ -103,7 +103,7 @@ def _describe_all(registries: Registries, mounted: Sequence[MountedPackage]) -> 
 
 def updates_blueprint(site: Site) -> Blueprint:
     """The route `/registry/updates`."""
-    views = _Views(site)
+    views = _UpdatesViews(site)
     pages = Blueprint("updates", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "update", views.update, methods=["POST"])

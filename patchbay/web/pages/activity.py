@@ -69,7 +69,7 @@ class TooManyStreams(PatchbayError):
     status = 503
 
 
-class _Views:
+class _ActivityViews:
     def __init__(self, site: Site, dispatcher: Dispatcher) -> None:
         self._site = site
         self._dispatcher = dispatcher
@@ -298,7 +298,7 @@ def parse_time(parameter: str, text: str, now: float) -> float:
 
 def activity_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
     """`/activity`, `/activity/<id>`, `/activity/plots.json`, `/activity/events`."""
-    views = _Views(site, dispatcher)
+    views = _ActivityViews(site, dispatcher)
     blueprint = Blueprint("activity", __name__)
     blueprint.add_url_rule("/activity", "page", views.page)
     blueprint.add_url_rule("/activity/plots.json", "plots", views.plots)

@@ -55,7 +55,7 @@ class RollbackTarget:
     after: Rows
 
 
-class _Views:
+class _HistoryViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -228,7 +228,7 @@ def _required_argument(key: str) -> str:
 
 def history_blueprint(site: Site) -> Blueprint:
     """The routes of `/history` and below."""
-    views = _Views(site)
+    views = _HistoryViews(site)
     pages = Blueprint("history", __name__)
     pages.add_url_rule("/history", "roots", views.history)
     pages.add_url_rule("/history/names", "names", views.names)

@@ -24,7 +24,7 @@ from patchbay.web.pages.schedules import list_failed_schedules
 from patchbay.web.pages.site import Site, base_url
 
 
-class _Views:
+class _HomeViews:
     """One method for each page."""
 
     def __init__(self, site: Site, approvals: Approvals, scheduler: Scheduler) -> None:
@@ -138,7 +138,7 @@ def _describe_changes(reported: int, held: int) -> str:
 
 def pages_blueprint(site: Site, approvals: Approvals, scheduler: Scheduler) -> Blueprint:
     """The routes `/` and `/servers`."""
-    views = _Views(site, approvals, scheduler)
+    views = _HomeViews(site, approvals, scheduler)
     pages = Blueprint("pages", __name__)
     pages.add_url_rule("/", "home", views.home)
     pages.add_url_rule("/servers", "servers", views.servers)

@@ -58,7 +58,7 @@ MAX_CALLS = 20
 JOIN_RULES = ("public", "invite")
 
 
-class _Views:
+class _RoomsViews:
     def __init__(self, site: Site, dispatcher: Dispatcher) -> None:
         self._site = site
         self._dispatcher = dispatcher
@@ -256,7 +256,7 @@ def _number(parameter: str, most: int, usual: int) -> int:
 
 def rooms_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
     """`/rooms`, `/rooms/<room>`, `/rooms/<room>/changes`."""
-    views = _Views(site, dispatcher)
+    views = _RoomsViews(site, dispatcher)
     pages = Blueprint("rooms", __name__)
     pages.add_url_rule("/rooms", "rooms", views.rooms)
     pages.add_url_rule("/rooms", "change", views.change, methods=["POST"])

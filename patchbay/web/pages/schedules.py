@@ -23,7 +23,7 @@ FAILED = ("tool_error", "error", "timeout", "cancelled", MISSED, DIED)
 """Outcomes of runs that the home page shows."""
 
 
-class _Views:
+class _SchedulesViews:
     def __init__(self, site: Site, scheduler: Scheduler) -> None:
         self._site = site
         self._scheduler = scheduler
@@ -88,7 +88,7 @@ def _values(schedule: Schedule, scheduler: Scheduler, now: float) -> dict[str, A
 
 def schedules_blueprint(site: Site, scheduler: Scheduler) -> Blueprint:
     """The route `/schedules`."""
-    views = _Views(site, scheduler)
+    views = _SchedulesViews(site, scheduler)
     pages = Blueprint("schedules", __name__)
     pages.add_url_rule(PAGE, "show", views.show)
     pages.add_url_rule(PAGE, "run", views.run, methods=["POST"])

@@ -26,7 +26,7 @@ MAX_SEARCHED_HITS = 10_000
 """Results among which those are chosen that a reader with limited rights may see."""
 
 
-class _Views:
+class _SearchViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -87,7 +87,7 @@ def hit_row(entry: DirectoryEntry) -> dict[str, Any]:
 
 def search_blueprint(site: Site) -> Blueprint:
     """The route `/search`; its JSON is an array of results, best first."""
-    views = _Views(site)
+    views = _SearchViews(site)
     blueprint = Blueprint("search", __name__)
     blueprint.add_url_rule("/search", "page", views.page)
     return blueprint

@@ -45,7 +45,7 @@ DONE = ("on", "off", "restart", "writes", "reads", "network")
 """Changes that the tab of settings confirms."""
 
 
-class _Views:
+class _ServerViews:
     def __init__(self, site: Site, scheduler: Scheduler) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -245,7 +245,7 @@ def _version_values(server: Server) -> dict[str, Any]:
 
 def server_pages_blueprint(site: Site, scheduler: Scheduler) -> Blueprint:
     """`/servers/<name>` with the paths of its tabs, and `/servers/<name>/compare`."""
-    views = _Views(site, scheduler)
+    views = _ServerViews(site, scheduler)
     pages = Blueprint("server_pages", __name__)
     pages.add_url_rule("/servers/<name>", "server", views.use)
     pages.add_url_rule("/servers/<name>/source", "source", views.source)

@@ -37,7 +37,7 @@ FRESH_SECONDS = 300
 """Seconds for which a card of an open hub may be used without asking again."""
 
 
-class _Views:
+class _ServerCardsViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -123,7 +123,7 @@ def _cut(text: str, most: int) -> str:
 
 def server_cards_blueprint(site: Site) -> Blueprint:
     """The routes of cards and the catalogue."""
-    views = _Views(site)
+    views = _ServerCardsViews(site)
     pages = Blueprint("server_cards", __name__)
     pages.add_url_rule(CATALOGUE_PATH, "catalogue", views.catalogue)
     pages.add_url_rule(f"/mcp/{CARD}", "card_of_all", views.card)

@@ -28,7 +28,7 @@ MAX_GIST_CHARACTERS = 100
 """Characters of each value in the list, at most."""
 
 
-class _Views:
+class _VariablesViews:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._store = site.catalogue.store
@@ -134,7 +134,7 @@ class _Views:
 
 def variable_pages_blueprint(site: Site) -> Blueprint:
     """The routes `/variables` and `/variables/<name>` of a browser; `content.py` has PUT and DELETE for programs."""
-    views = _Views(site)
+    views = _VariablesViews(site)
     pages = Blueprint("variable_pages", __name__)
     pages.add_url_rule("/variables", "variables", views.variables)
     pages.add_url_rule("/variables/<name>", "variable", views.variable)

@@ -36,7 +36,7 @@ class SignInAgain(Refused):
         super().__init__("this change needs a sign-in of the last 15 minutes: sign out, sign in again and repeat it")
 
 
-class _Views:
+class _AccountViews:
     def __init__(self, site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore) -> None:
         self._tokens = tokens
         self._site = site
@@ -172,7 +172,7 @@ def describe_account(person: Person, session: Session) -> dict[str, Any]:
 
 def account_blueprint(site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore) -> Blueprint:
     """The routes of `/account`."""
-    views = _Views(site, accounts, browsers, tokens)
+    views = _AccountViews(site, accounts, browsers, tokens)
     pages = Blueprint("account", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/account", "show", views.show)

@@ -18,7 +18,7 @@ from patchbay.web.people.sign_in import check_sign_in
 from patchbay.wire.requests.security import check_same_origin
 
 
-class _Views:
+class _InvitationViews:
     def __init__(self, site: Site, accounts: Accounts, browsers: Browsers) -> None:
         self._site = site
         self._accounts = accounts
@@ -88,7 +88,7 @@ class _Views:
 
 def invitation_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
     """The routes of `/invitation`."""
-    views = _Views(site, accounts, browsers)
+    views = _InvitationViews(site, accounts, browsers)
     pages = Blueprint("invitation", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/invitation", "show", views.show)

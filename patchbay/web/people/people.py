@@ -16,7 +16,7 @@ from patchbay.web.people.browsers import public_base_url
 from patchbay.web.people.sign_in import check_sign_in
 
 
-class _Views:
+class _PeopleViews:
     def __init__(self, site: Site, accounts: Accounts) -> None:
         self._site = site
         self._accounts = accounts
@@ -74,7 +74,7 @@ def describe_person(person: Person) -> dict[str, Any]:
 
 def people_blueprint(site: Site, accounts: Accounts) -> Blueprint:
     """The routes of `/people`."""
-    views = _Views(site, accounts)
+    views = _PeopleViews(site, accounts)
     pages = Blueprint("people", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/people", "show", views.show)

@@ -36,7 +36,7 @@ class WrongPassword(Refused):
         super().__init__("the name or the password is wrong")
 
 
-class _Views:
+class _SignInViews:
     def __init__(self, site: Site, accounts: Accounts, browsers: Browsers) -> None:
         self._site = site
         self._accounts = accounts
@@ -147,7 +147,7 @@ def check_sign_in(settings: Settings) -> None:
 
 def sign_in_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
     """The routes below `/login` for people, and `/logout/person`."""
-    views = _Views(site, accounts, browsers)
+    views = _SignInViews(site, accounts, browsers)
     pages = Blueprint("sign_in", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/login/password", "password", views.with_password, methods=["POST"])

@@ -20,7 +20,7 @@ from patchbay.wire.requests.bodies import read_body
 from patchbay.wire.requests.security import check_same_origin
 
 
-class _Views:
+class _RenderRoutesViews:
     def __init__(self, site: Site) -> None:
         self._site = site
 
@@ -53,7 +53,7 @@ class _Views:
 
 def rendering_blueprint(site: Site) -> Blueprint:
     """The routes `/render/markdown` and `/render/code`."""
-    views = _Views(site)
+    views = _RenderRoutesViews(site)
     rendering = Blueprint("rendering", __name__)
     rendering.add_url_rule("/render/markdown", "markdown", views.markdown, methods=["POST"])
     rendering.add_url_rule("/render/code", "code", views.code, methods=["POST"])

@@ -39,7 +39,7 @@ class NotByCaller(InvalidParams):
         super().__init__(f"no account can be connected at {name[:128]!r}: it does not use the credentials of callers")
 
 
-class _Views:
+class _UpstreamsViews:
     def __init__(self, site: Site, applicants: Applicants, tokens: TokenStore, sign_ins: UpstreamSignIns) -> None:
         self._site = site
         self._applicants = applicants
@@ -210,7 +210,7 @@ def _for(applicant: Applicant) -> str:
 
 def upstreams_blueprint(site: Site, applicants: Applicants, tokens: TokenStore, sign_ins: UpstreamSignIns) -> Blueprint:
     """The routes below `/upstreams`."""
-    views = _Views(site, applicants, tokens, sign_ins)
+    views = _UpstreamsViews(site, applicants, tokens, sign_ins)
     pages = Blueprint("upstreams", __name__)
     pages.add_url_rule(PAGE, "show_all", views.show_all)
     pages.add_url_rule(f"{PAGE}/<server>", "show", views.show)
