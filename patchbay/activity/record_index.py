@@ -38,7 +38,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordFilter:
     """The values of selected records (empty: any) and the Unix times between which their calls began."""
 
     server: str
@@ -72,7 +72,7 @@ class Summary:
         """Return the data of the journal entry."""
         return orjson.dumps([self.first, self.last, self.entries, self.records, self.begin, self.end, self.keys])
 
-    def may_hold(self, wanted: Wanted) -> bool:
+    def may_hold(self, wanted: RecordFilter) -> bool:
         """Whether the range can hold a selected record."""
         if self.end / 1000 < wanted.since or self.begin / 1000 >= wanted.until:
             return False
@@ -130,7 +130,7 @@ def extend_index(journal: Journal, keep: float, known: Mapping[int, EntrySummary
     return looked >= MAX_SUMMARIZED_RECORDS
 
 
-def entries_backwards(journal: Journal, wanted: Wanted, before: int | None) -> Iterator[JournalEntry]:
+def entries_backwards(journal: Journal, wanted: RecordFilter, before: int | None) -> Iterator[JournalEntry]:
     """Yield the entries that can hold a selected record, newest first, with a seq below `before` if given."""
     needles = wanted.needles()
     for entry in _summaries(journal):

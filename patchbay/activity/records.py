@@ -19,7 +19,7 @@ import orjson
 
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.call_recording import MAX_NAME_CHARACTERS, CallRecording, digest_of
-from patchbay.activity.record_index import Wanted, entries_backwards
+from patchbay.activity.record_index import RecordFilter, entries_backwards
 from patchbay.activity.retention import mode_of
 from patchbay.activity.stored_rows import (
     DIGEST_PLACE,
@@ -341,7 +341,7 @@ def _backwards(journal: Journal, wanted: Filter, before: str | None) -> Iterator
     Each row comes with the two numbers of its id.
     """
     seq, below = parsed(before) if before is not None else (None, 0)
-    values = Wanted(wanted.server, wanted.tool, wanted.outcome, wanted.since, wanted.until)
+    values = RecordFilter(wanted.server, wanted.tool, wanted.outcome, wanted.since, wanted.until)
     for entry in entries_backwards(journal, values, None if seq is None else seq + 1):
         rows = rows_of(entry)
         for place in range(min(below, len(rows)) if entry.seq == seq else len(rows))[::-1]:

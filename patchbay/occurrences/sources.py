@@ -38,7 +38,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventQuery:
     """What a subscriber wants: the public name of the event type, arguments, and the greatest age in milliseconds."""
 
     name: str
@@ -53,7 +53,7 @@ class EventSource(Protocol):
     waits_for_network: bool
     """Whether `read` may wait for another machine."""
 
-    def read(self, cursor: str | None, wanted: Wanted, limit: int) -> Batch:
+    def read(self, cursor: str | None, wanted: EventQuery, limit: int) -> Batch:
         """Return the events behind a cursor; without one no events and the cursor of now. Raises InvalidParams."""
         ...
 
@@ -68,7 +68,7 @@ class StoredSource(ABC):
         self._store = store
         self._place = place
 
-    def read(self, cursor: str | None, wanted: Wanted, limit: int) -> Batch:
+    def read(self, cursor: str | None, wanted: EventQuery, limit: int) -> Batch:
         """Return the events behind a cursor."""
         now = self._store.now()
         if cursor is None:

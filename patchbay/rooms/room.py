@@ -21,7 +21,7 @@ from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import Advertised, advertised
 from patchbay.rooms.servers.calls import Calls
-from patchbay.rooms.servers.client_calls import Wanted, call_server
+from patchbay.rooms.servers.client_calls import CallTarget, call_server
 from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import keep_room_offer
@@ -199,7 +199,7 @@ class Room:
         this name. `ttl` in seconds. Closing the generator cancels the call. A wait yields Pause, so that
         `activation.activate` can notice a deadline and a cancellation.
         """
-        return call_server(self._calls, Wanted(server_id, name, arguments, method), principal, ttl)
+        return call_server(self._calls, CallTarget(server_id, name, arguments, method), principal, ttl)
 
     # upkeep by the process
 

@@ -36,7 +36,7 @@ SECRET_WORDS = re.compile(r"(?i)key|token|secret|password|credential")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RegistryInput:
     """A value that a server wants: an environment variable, or a header of a URL."""
 
     name: str
@@ -58,7 +58,7 @@ class Offer:
     name: str
     version: str
     arguments: tuple[str, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[RegistryInput, ...] = ()
     url: str = ""
 
     @property
@@ -165,7 +165,7 @@ def make_fields(offer: Offer, given: Mapping[str, str]) -> dict[str, Any]:
     return fields | ({("headers" if offer.kind == "remote" else "environment"): values} if values else {})
 
 
-def _check_value(one: Wanted, value: str) -> None:
+def _check_value(one: RegistryInput, value: str) -> None:
     """Raise ConfigError for a value that the registry does not allow; a reference is checked by the server itself."""
     if one.fixed is not None and value != one.fixed and not one.is_secret:
         raise ConfigError("the server", one.name, f"expected {one.fixed!r:.200}: the registry allows no other value")
@@ -239,13 +239,13 @@ def _remote(remote: Mapping[str, Any], version: str) -> Offer | str:
     return Offer("remote", url, version, wanted=tuple(_wanted(remote.get("headers"), HEADER)), url=url)
 
 
-def _wanted(given: Any, pattern: re.Pattern[str]) -> Iterator[Wanted]:
+def _wanted(given: Any, pattern: re.Pattern[str]) -> Iterator[RegistryInput]:
     for one in _objects(given):
         name = one.get("name")
         if not isinstance(name, str) or not pattern.fullmatch(name):
             continue
         choices = one.get("choices")
-        yield Wanted(
+        yield RegistryInput(
             name,
             _text(one.get("description")),
             one.get("isRequired") is True,

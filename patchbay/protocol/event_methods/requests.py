@@ -22,7 +22,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import EventNotFound, EventUnsupported, InvalidParams, MethodNotFound
 from patchbay.occurrences.arguments import check_arguments
 from patchbay.occurrences.cursors import MAX_CURSOR_CHARACTERS
-from patchbay.occurrences.sources import EventSource, JournalSource, NameSource, Wanted
+from patchbay.occurrences.sources import EventQuery, EventSource, JournalSource, NameSource
 from patchbay.topics import SERVERS, VARIABLES
 from patchbay.upstreams.connections.upstream_events import UpstreamSource
 from patchbay.upstreams.pushing.pushed_events import PushedSource
@@ -38,7 +38,7 @@ class EventRequest:
     server: Server
     own_name: str
     descriptor: Descriptor
-    wanted: Wanted
+    wanted: EventQuery
     cursor: str | None
 
 
@@ -69,7 +69,7 @@ def read_request(server: Server, params: Mapping[str, Any], mode: str) -> EventR
         )
     arguments = check_arguments(descriptor.wire["inputSchema"], params.get("arguments"))
     return EventRequest(
-        owner, own_name, descriptor, Wanted(name, arguments, read_milliseconds(params, "maxAgeMs")), _cursor(params)
+        owner, own_name, descriptor, EventQuery(name, arguments, read_milliseconds(params, "maxAgeMs")), _cursor(params)
     )
 
 

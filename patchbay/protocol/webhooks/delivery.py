@@ -21,7 +21,7 @@ from typing import Any
 from patchbay.coordination.leases import Lease
 from patchbay.errors import CallbackFailed, PatchbayError
 from patchbay.jsonrpc import dump_json
-from patchbay.occurrences.sources import Batch, EventSource, Wanted
+from patchbay.occurrences.sources import Batch, EventQuery, EventSource
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id
 from patchbay.protocol.webhooks.subscriptions import GRACE_SECONDS, Progress, Webhook, Webhooks
 from patchbay.topics import ACCESS_ENDED, ENDING, EVENT_SUBSCRIPTIONS, EVENTS, NAMES_CHANGED
@@ -189,7 +189,7 @@ class WebhookDelivery:
         age = None
         if webhook.not_before is not None:
             age = max(0, int((self._store.now() - webhook.not_before) * 1000))
-        wanted = Wanted(webhook.name, webhook.arguments, age)
+        wanted = EventQuery(webhook.name, webhook.arguments, age)
         source = self._open(webhook)
         batch = source.read(progress.cursor, wanted, EVENTS_AT_ONCE)
         if source.waits_for_network and not batch.events:

@@ -25,7 +25,7 @@ CallEvents = Events
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CallTarget:
     """The target of a call: a tool, a resource (by its URI) or a prompt, by `method`, of the server `server`."""
 
     server: str
@@ -34,7 +34,7 @@ class Wanted:
     method: str = TOOL
 
 
-def call_server(calls: Calls, wanted: Wanted, principal: str, ttl: float) -> CallEvents:
+def call_server(calls: Calls, wanted: CallTarget, principal: str, ttl: float) -> CallEvents:
     """Call a tool, read a resource or get a prompt; see `Room.call`."""
     room = calls.room
     call, member = str(uuid4()), room.pseudonym(principal)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.occurrences.cursors import Cursor, read_cursor, write_cursor
-from patchbay.occurrences.sources import Batch, Wanted
+from patchbay.occurrences.sources import Batch, EventQuery
 from patchbay.upstreams.pushing.received_events import MAX_CURSOR, UpstreamEventFailure, is_event
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class UpstreamSource:
         self._place = f"{standing.mount.name}/{event}"
         self._now = now
 
-    def read(self, cursor: str | None, wanted: Wanted, limit: int) -> Batch:
+    def read(self, cursor: str | None, wanted: EventQuery, limit: int) -> Batch:
         """Poll the server. Raises UpstreamEventFailure, and InvalidParams for a cursor of something else."""
         theirs = None if cursor is None else read_cursor(self._place, cursor).position
         params: dict[str, Any] = {"name": self._event, "arguments": dict(wanted.arguments), "cursor": theirs}

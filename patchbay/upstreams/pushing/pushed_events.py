@@ -20,7 +20,7 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import Notification
 from patchbay.occurrences.records import record_event, record_gap
-from patchbay.occurrences.sources import Batch, JournalSource, Wanted
+from patchbay.occurrences.sources import Batch, EventQuery, JournalSource
 from patchbay.store import Store
 from patchbay.upstreams.pushing.received_events import MAX_CURSOR, UpstreamEventFailure, is_event
 
@@ -158,7 +158,7 @@ class PushedSource(JournalSource):
         self._event = event
         self._pushed = pushed
 
-    def read(self, cursor: str | None, wanted: Wanted, limit: int) -> Batch:
+    def read(self, cursor: str | None, wanted: EventQuery, limit: int) -> Batch:
         """Return the events behind a cursor. Raises UpstreamEventFailure when the server does not stream."""
         self._pushed.want(self._event)
         return super().read(cursor, wanted, limit)

@@ -21,7 +21,7 @@ from patchbay.cid import cid_of
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.registry.choices import choose_way, describe_run, find_server, own_name
 from patchbay.client.registry.lookup import Registries
-from patchbay.client.registry.offers import Offer, RegisteredServer, Wanted, make_fields, variable_of
+from patchbay.client.registry.offers import Offer, RegisteredServer, RegistryInput, make_fields, variable_of
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused
 from patchbay.kinds.program_proposals import Proposal
 from patchbay.settings import Settings
@@ -200,7 +200,7 @@ def _describe_offer(server: RegisteredServer, offer: Offer) -> dict[str, Any]:
     }
 
 
-def _describe_wanted(one: Wanted) -> dict[str, Any]:
+def _describe_wanted(one: RegistryInput) -> dict[str, Any]:
     return {
         "name": one.name,
         "description": one.description,
