@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from benchmarks import room_crowd
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.log import RoomLog
-from patchbay.rooms.record.verification import Verdict, verify
+from patchbay.rooms.record.verification import LogVerification, verify
 from patchbay.stores import open_store
 from patchbay.topics import ROOM_LOGS, ROOM_SNAPSHOTS
 from tests.rooms.people import KEY, rooms_of
@@ -56,7 +56,7 @@ def write_log(file: Path, events: int, seed: int = 1) -> str:
     return made.fold.state_cid
 
 
-def verify_file(file: Path) -> Verdict:
+def verify_file(file: Path) -> LogVerification:
     """Check a log in a file."""
     with file.open("rb") as lines:
         return verify(line.rstrip(b"\n") for line in lines)

@@ -34,7 +34,7 @@ _HEAD_SEQ = re.compile(rb'"seq":([0-9]{1,15}),"sig":')
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChainVerification:
     """The outcome of a verification.
 
     `first` and `last` are the `seq` of the first and the last verified row, `begins_at` the Unix time of the first one
@@ -90,7 +90,9 @@ class _Line:
     is_broken: bool = False
 
 
-def verify(lines: Iterable[bytes], key: str | None = None, tip: str | None = None, is_running: bool = False) -> Verdict:
+def verify(
+    lines: Iterable[bytes], key: str | None = None, tip: str | None = None, is_running: bool = False
+) -> ChainVerification:
     """Verify the lines of an exported file, each with its line feed; raises nothing for a wrong file.
 
     `key` is the expected public key (base64), `tip` the expected CID of the last row. The chain of a hub that
@@ -204,10 +206,10 @@ class _Check:
         where = "is not in its place: it comes later in the file" if is_later else "is missing"
         raise _Wrong(due, f"{where}; after row {due - 1} stands row {seq}")
 
-    def verdict(self, problem: _Wrong | None = None) -> Verdict:
+    def verdict(self, problem: _Wrong | None = None) -> ChainVerification:
         """Return what was found."""
         found = (self.rows, self.heads, self.unsigned, self.first, self.last, self.begins_at, self.tip, self.key)
-        return Verdict(*found) if problem is None else Verdict(*found, problem.seq, problem.reason)
+        return ChainVerification(*found) if problem is None else ChainVerification(*found, problem.seq, problem.reason)
 
 
 def _parsed(data: bytes) -> _Line:

@@ -8,7 +8,7 @@ from contextlib import closing
 from patchbay.access.given_key import read_given_key
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.access.stored_key_id import stored_id
-from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
 from patchbay.store import is_database_address
@@ -16,7 +16,7 @@ from patchbay.stores import examine_store, open_store
 from patchbay.stores.findings import EMPTY_SCHEMA
 
 
-def _check_key(settings: Settings) -> Iterator[Verdict]:
+def _check_key(settings: Settings) -> Iterator[CheckResult]:
     """Check that the key of this machine is that of the hubs in the database."""
     check, mend = "key", "give each machine the key of the first one: --key-file, or PATCHBAY_KEY"
     try:
@@ -31,7 +31,7 @@ def _check_key(settings: Settings) -> Iterator[Verdict]:
         yield problem(check, f"expected the key of the hubs in the database, but {found}", mend)
 
 
-def check_database(settings: Settings) -> Iterator[Verdict]:
+def check_database(settings: Settings) -> Iterator[CheckResult]:
     """Yield the verdicts about the database; none for a hub without one."""
     if not is_database_address(settings.store):
         return

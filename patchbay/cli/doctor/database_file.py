@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchbay.cli.doctor.verdicts import Verdict, ok, problem
+from patchbay.cli.doctor.verdicts import CheckResult, ok, problem
 from patchbay.cli.messages import quote_word
 from patchbay.settings import Settings
 from patchbay.store import DATABASE_FILE, store_exists
 from patchbay.stores.sqlite.database import check_file
 
 
-def check_database_file(settings: Settings) -> Iterator[Verdict]:
+def check_database_file(settings: Settings) -> Iterator[CheckResult]:
     """Check the database of the hub, if there is one, without changing it."""
     if settings.store != "sqlite" or not store_exists(settings.store, settings.data):
         return

@@ -16,7 +16,7 @@ from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.database import check_database
 from patchbay.cli.doctor.database_file import check_database_file
 from patchbay.cli.doctor.ports import find_listener
-from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
 from patchbay.errors import ConfigError, PatchbayError
@@ -30,7 +30,7 @@ PRIVATE_MODE = 0o077
 """The bits of a mode that let other users use a file."""
 
 
-def check_hub(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[Verdict]:
+def check_hub(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yield the verdicts about the hub; `hub` is the running one."""
     yield from check_data_folder(settings)
     yield from check_database(settings)
@@ -45,7 +45,7 @@ def check_hub(settings: Settings, hub: RunningHub | None, environ: Mapping[str, 
         yield check_issuer(settings, environ)
 
 
-def check_data_folder(settings: Settings) -> Iterator[Verdict]:
+def check_data_folder(settings: Settings) -> Iterator[CheckResult]:
     """Check that the data folder can be used, and that other users cannot read it."""
     folder = settings.data
     if settings.store == "memory":
@@ -71,7 +71,7 @@ def check_data_folder(settings: Settings) -> Iterator[Verdict]:
         yield ok("data folder", str(folder))
 
 
-def check_secret_files(folder: Path) -> Iterator[Verdict]:
+def check_secret_files(folder: Path) -> Iterator[CheckResult]:
     """Check that only their owner can read the key, and the operator's token and its hash."""
     try:
         files = [folder / name for name in (KEY_FILE, HASH_FILE, TOKEN_FILE) if (folder / name).exists()]
@@ -89,7 +89,7 @@ def check_secret_files(folder: Path) -> Iterator[Verdict]:
         yield ok("secret files", f"only their owner can read {', '.join(file.name for file in modes)}")
 
 
-def check_key(settings: Settings) -> Iterator[Verdict]:
+def check_key(settings: Settings) -> Iterator[CheckResult]:
     """Check that the data folder has the key that its database was made with. A database that cannot be read has none.
 
     The checks of the data folder report such a database.
@@ -108,7 +108,7 @@ def check_key(settings: Settings) -> Iterator[Verdict]:
         yield problem("key", f"{file}: {found}", "put the file back from a backup, or patchbay key replace")
 
 
-def check_answers(settings: Settings, hub: RunningHub | None) -> Verdict:
+def check_answers(settings: Settings, hub: RunningHub | None) -> CheckResult:
     """Check that the hub of the data folder runs and answers."""
     if hub is None:
         return ok("hub", "no hub runs on this data folder; `patchbay serve` starts one")
@@ -119,7 +119,7 @@ def check_answers(settings: Settings, hub: RunningHub | None) -> Verdict:
     return ok("hub", f"it answers at {hub.url} with {count} servers (process {hub.process})")
 
 
-def check_port(settings: Settings) -> Verdict:
+def check_port(settings: Settings) -> CheckResult:
     """Check that a hub could listen."""
     try:
         free_port(settings.host, settings.port)
@@ -131,7 +131,7 @@ def check_port(settings: Settings) -> Verdict:
     return ok("port", f"{settings.port} on {settings.host} is free")
 
 
-def check_reach(settings: Settings) -> Verdict:
+def check_reach(settings: Settings) -> CheckResult:
     """Check that the settings of host, names and access agree."""
     try:
         check_exposure(settings)
@@ -146,7 +146,7 @@ def check_reach(settings: Settings) -> Verdict:
     return ok("access", f"{settings.mode}; requests may name {', '.join(settings.allowed_hosts)}")
 
 
-def check_issuer(settings: Settings, environ: Mapping[str, str]) -> Verdict:
+def check_issuer(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
     """Check that the outside issuer answers with its metadata."""
     try:
         issuer = load_issuer(settings, environ)

@@ -12,7 +12,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from patchbay.assets import PACKAGE
-from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.processes import sandbox
 from patchbay.processes.confinement import landlock
@@ -36,7 +36,7 @@ MAX_CLOCK_SECONDS = 300.0
 LOCAL_NAMES = ("127.0.0.1", "localhost")
 
 
-def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Verdict]:
+def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yield the verdicts about this machine; `environ` is the environment of the command."""
     yield check_python(sys.version_info[:2], platform.python_version())
     yield check_package(packages_distributions().get("patchbay", ()))
@@ -50,7 +50,7 @@ def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ve
     yield check_sandbox()
 
 
-def check_python(version: tuple[int, ...], text: str) -> Verdict:
+def check_python(version: tuple[int, ...], text: str) -> CheckResult:
     """Check the version of Python."""
     oldest = ".".join(map(str, OLDEST_PYTHON))
     if version < OLDEST_PYTHON:
@@ -62,7 +62,7 @@ def check_python(version: tuple[int, ...], text: str) -> Verdict:
     return ok("Python", text)
 
 
-def check_package(distributions: Collection[str]) -> Verdict:
+def check_package(distributions: Collection[str]) -> CheckResult:
     """Check which installed packages have the module `patchbay`: that of PyPI with this name is another project."""
     if "patchbay" in distributions:
         sentence = (
@@ -72,12 +72,12 @@ def check_package(distributions: Collection[str]) -> Verdict:
     return ok("package", DISTRIBUTION)
 
 
-def check_sqlite(version: str, defect: str | None) -> Verdict:
+def check_sqlite(version: str, defect: str | None) -> CheckResult:
     """Check the version of the SQLite library."""
     return warning("SQLite", defect, "pip install pysqlite3-binary") if defect else ok("SQLite", version)
 
 
-def check_disk(folder: Path, free: int, can_collect: bool) -> Verdict:
+def check_disk(folder: Path, free: int, can_collect: bool) -> CheckResult:
     """Check the free bytes of the disk of a folder; `can_collect` says whether `gc` has room to work on a full disk."""
     sentence = f"{free // 1024**2} MiB are free at {folder}"
     if free < RESERVE_BYTES and not can_collect:
@@ -93,7 +93,7 @@ def _show_largest(folder: Path) -> str:
     return f"du -xh {quote_word(str(top))} | sort -h | tail -n 20"
 
 
-def check_clock(now: float, newest: float) -> Verdict:
+def check_clock(now: float, newest: float) -> CheckResult:
     """Check the clock against the newest file of the hub (Unix times): files of the future mean a wrong clock."""
     if newest > now + MAX_CLOCK_SECONDS:
         behind = f"the clock is {round((newest - now) / 60)} minutes behind the newest file of the hub"
@@ -108,7 +108,7 @@ def _newest_file(data: Path) -> float:
     return max(found)
 
 
-def check_proxies(environ: Mapping[str, str]) -> Verdict:
+def check_proxies(environ: Mapping[str, str]) -> CheckResult:
     """Check that requests to this machine do not go to a proxy."""
     values = {name.lower(): value for name, value in environ.items() if name.lower().endswith("_proxy") and value}
     if not names_proxy() or not (named := sorted(values.keys() - {"no_proxy"})):
@@ -121,7 +121,7 @@ def check_proxies(environ: Mapping[str, str]) -> Verdict:
     return ok("proxies", f"{', '.join(named)} is set; this machine is excepted")
 
 
-def check_confinement(settings: Settings, version: int) -> Verdict:
+def check_confinement(settings: Settings, version: int) -> CheckResult:
     """Check Landlock (`version` is that of the kernel, 0 without it)."""
     if "landlock" not in settings.protections:
         return warning("Landlock", "the setting protections leaves it out", "patchbay serve without --protections")
@@ -131,7 +131,7 @@ def check_confinement(settings: Settings, version: int) -> Verdict:
     return ok("Landlock", f"version {version}: tools read nothing of the hub's data")
 
 
-def check_programs(settings: Settings, version: int) -> Verdict:
+def check_programs(settings: Settings, version: int) -> CheckResult:
     """Check the confinement of mounted programs (`version` is that of Landlock, 0 without it)."""
     missing = describe_missing_protections(settings.confine, settings.protections, version)
     if not missing:
@@ -143,7 +143,7 @@ def check_programs(settings: Settings, version: int) -> Verdict:
     return warning("mounted programs", missing, mend)
 
 
-def check_sandbox() -> Verdict:
+def check_sandbox() -> CheckResult:
     """Check bubblewrap, which servers with `"sandbox": true` need."""
     if sandbox.is_available():
         return ok("sandbox", f"{sandbox.PROGRAM} works")

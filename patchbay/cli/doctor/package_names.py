@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
-from patchbay.cli.doctor.verdicts import Verdict, warning
+from patchbay.cli.doctor.verdicts import CheckResult, warning
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.environments.imports import DISTRIBUTIONS
@@ -35,7 +35,7 @@ PACKAGE_OPTIONS = ("--from", "--with")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def check_package_names(folder: Path) -> Iterator[Verdict]:
+def check_package_names(folder: Path) -> Iterator[CheckResult]:
     """Yield a warning for each file of a servers folder that names a package of another project than meant."""
     try:
         files = sorted(folder.iterdir())

@@ -16,7 +16,7 @@ from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cli.commands.servers.listing import describe_state
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.package_names import check_package_names
-from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
 from patchbay.cli.server_directory import list_servers, read_server
@@ -43,7 +43,7 @@ INSTALLERS = {
 """Programs that mounted servers often need, and how to install them."""
 
 
-def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[Verdict]:
+def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yield the verdicts about the servers; `environ` is the environment of the command."""
     yield check_folder(settings.servers)
     yield from check_package_names(settings.servers)
@@ -63,7 +63,7 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
         yield ok("servers", f"{counts['on']} on, {counts['off']} off, none broken")
 
 
-def check_folder(folder: Path) -> Verdict:
+def check_folder(folder: Path) -> CheckResult:
     """Check that the servers folder exists and can be written."""
     shown = quote_word(str(folder))
     if not folder.exists():
@@ -79,7 +79,7 @@ def check_folder(folder: Path) -> Verdict:
 
 def check_server(
     settings: Settings, hub: RunningHub | None, row: Mapping[str, Any], environ: Mapping[str, str]
-) -> Iterator[Verdict]:
+) -> Iterator[CheckResult]:
     """Yield the verdicts about one server: it is broken, its program is missing, or it does not answer."""
     name, state = row["name"], describe_state(row, hub is not None)
     if row["status"] == "broken":
@@ -102,7 +102,9 @@ def check_server(
         yield problem(f"server {name}", state[1], f"patchbay restart {name}")
 
 
-def check_refusals(settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+def check_refusals(
+    settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[CheckResult]:
     """Yield a warning for each server whose tool or program was refused a folder or a host lately, by its records."""
     if settings.store == "memory" or not store_exists(settings.store, settings.data):
         return
@@ -114,7 +116,9 @@ def check_refusals(settings: Settings, hub: RunningHub | None, rows: Sequence[Ma
                 yield from _check_refused_hosts(settings, hub, store.journal, row["name"])
 
 
-def _check_denied_folder(settings: Settings, hub: RunningHub | None, journal: Journal, name: str) -> Iterator[Verdict]:
+def _check_denied_folder(
+    settings: Settings, hub: RunningHub | None, journal: Journal, name: str
+) -> Iterator[CheckResult]:
     # Most servers have none, and reading a configuration costs more. An address stands for mounted programs.
     if find_denied_folder(journal, name, {"address": ""}) is None:
         return
@@ -132,7 +136,9 @@ def _check_denied_folder(settings: Settings, hub: RunningHub | None, journal: Jo
     )
 
 
-def _check_refused_hosts(settings: Settings, hub: RunningHub | None, journal: Journal, name: str) -> Iterator[Verdict]:
+def _check_refused_hosts(
+    settings: Settings, hub: RunningHub | None, journal: Journal, name: str
+) -> Iterator[CheckResult]:
     missing = [one.missing for one in load_requested_hosts(journal, name) if one.missing is not None]
     network = read_server(settings, hub, name)["config"].get("network", True) if missing else True
     if isinstance(network, bool):

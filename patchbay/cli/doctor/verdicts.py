@@ -9,7 +9,7 @@ Grade = Literal["ok", "warning", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """The result of one check: what was checked, the grade, a sentence, and a command or a step that fixes it."""
 
     check: str
@@ -18,16 +18,16 @@ class Verdict:
     mend: str = ""
 
 
-def ok(check: str, sentence: str) -> Verdict:
+def ok(check: str, sentence: str) -> CheckResult:
     """Return a check without a problem."""
-    return Verdict(check, "ok", sentence)
+    return CheckResult(check, "ok", sentence)
 
 
-def warning(check: str, sentence: str, mend: str) -> Verdict:
+def warning(check: str, sentence: str, mend: str) -> CheckResult:
     """Return a check whose result limits something; the hub works."""
-    return Verdict(check, "warning", sentence, mend)
+    return CheckResult(check, "warning", sentence, mend)
 
 
-def problem(check: str, sentence: str, mend: str) -> Verdict:
+def problem(check: str, sentence: str, mend: str) -> CheckResult:
     """Return a check whose result prevents something."""
-    return Verdict(check, "problem", sentence, mend)
+    return CheckResult(check, "problem", sentence, mend)

@@ -16,7 +16,7 @@ from patchbay.rooms.folding.state import OWNER
 from patchbay.rooms.record.entry import read_line
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.errors import WrongLog
-from patchbay.rooms.record.verification import LogCheck, Verdict, verify
+from patchbay.rooms.record.verification import LogCheck, LogVerification, verify
 
 TAKEN_OVER = ("salt", "policy", "flags", "members")
 
@@ -39,7 +39,7 @@ def make_fork_payload(then: Fold, room: str, seq: int, owner: str) -> Json:
 
 def verify_with_past(
     lines: Iterable[bytes], pasts: Sequence[Iterable[bytes]], head: str | None = None, key: str | None = None
-) -> Verdict:
+) -> LogVerification:
     """Check an exported log, and of a fork its past too: `pasts` are the exported logs of its predecessors.
 
     Each has to reach the entry that was forked. `Verdict.past` lists the rooms that were found and are right, the

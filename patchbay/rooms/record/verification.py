@@ -21,7 +21,7 @@ from patchbay.rooms.record.errors import BadFrame, WrongLog
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LogVerification:
     """The result. `seq` is the first wrong entry and `reason` says why; both are empty for a valid log.
 
     `entries` were checked; `withheld` are those that the hub did not show. `state_cid` is "" where some were withheld:
@@ -43,7 +43,7 @@ class Verdict:
     past: tuple[str, ...] = ()
 
 
-def verify(lines: Iterable[bytes], head: str | None = None, key: str | None = None) -> Verdict:
+def verify(lines: Iterable[bytes], head: str | None = None, key: str | None = None) -> LogVerification:
     """Check an exported log (`Room.lines`), line by line; raises nothing for a log that is wrong."""
     check = LogCheck(key)
     try:
@@ -124,14 +124,14 @@ class LogCheck:
         if key is None or not is_signed(signed_bytes(whole), envelope["sig"], key):
             raise WrongLog(entry.seq, "the participant's signature is not of this envelope")
 
-    def verdict(self, problem: WrongLog | None = None) -> Verdict:
+    def verdict(self, problem: WrongLog | None = None) -> LogVerification:
         whole = self.fold is not None and problem is None
         state_cid = self.fold.state_cid if whole and self.fold is not None else ""
         found: dict[str, Any] = {"entries": self._entries, "room": self._room, "head": self.head, "key": self._key}
         found |= {"state_cid": state_cid, "withheld": self._withheld, "predecessor": self._predecessor}
         if problem is not None:
             found |= {"seq": problem.seq, "reason": problem.why}
-        return Verdict(problem is None, **found)
+        return LogVerification(problem is None, **found)
 
 
 def _check_content(entry: Entry, content: Json | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from patchbay.access.audit.chain import first_row, newest_rows, read_newest_lines, texts_of
-from patchbay.access.audit.verification import Verdict, verify
+from patchbay.access.audit.verification import ChainVerification, verify
 from patchbay.web.pages.answers import check_number, render_answer
 from patchbay.web.pages.site import Site
 
@@ -50,7 +50,7 @@ class _AuditViews:
         return response
 
 
-def _values(verdict: Verdict) -> dict[str, Any]:
+def _values(verdict: ChainVerification) -> dict[str, Any]:
     """A verdict as a JSON object."""
     return {
         "ok": verdict.ok,

@@ -23,7 +23,7 @@ from patchbay.cli.doctor.machine import (
 )
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.servers import check_folder, find_missing_program, locate
-from patchbay.cli.doctor.verdicts import Verdict
+from patchbay.cli.doctor.verdicts import CheckResult
 from patchbay.processes.confinement import landlock
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import claim_folder
@@ -87,7 +87,7 @@ def test_broken_servers_missing_programs_and_a_taken_port_are_problems(tmp_path:
         (check_reach(Settings()), "ok", ""),
     ],
 )
-def test_each_check_has_its_grade_and_its_mend(verdict: Verdict, grade: str, mend: str) -> None:
+def test_each_check_has_its_grade_and_its_mend(verdict: CheckResult, grade: str, mend: str) -> None:
     assert verdict.grade == grade
     assert mend in verdict.mend
 

@@ -14,7 +14,7 @@ from patchbay import exit_codes
 from patchbay.cli.doctor.hub import check_hub
 from patchbay.cli.doctor.machine import check_machine
 from patchbay.cli.doctor.servers import check_servers
-from patchbay.cli.doctor.verdicts import Verdict
+from patchbay.cli.doctor.verdicts import CheckResult
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.options import with_hub
@@ -52,7 +52,7 @@ def doctor_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
         sys.exit(exit_codes.FAILED if any(verdict.grade == "problem" for verdict in found) else exit_codes.OK)
 
 
-def check_all(settings: Settings) -> Iterator[Verdict]:
+def check_all(settings: Settings) -> Iterator[CheckResult]:
     """Yield all verdicts."""
     hub = find_running_hub(settings)
     environ = whole_environment()
@@ -61,7 +61,7 @@ def check_all(settings: Settings) -> Iterator[Verdict]:
     yield from check_servers(settings, hub, environ)
 
 
-def format_verdict(verdict: Verdict) -> str:
+def format_verdict(verdict: CheckResult) -> str:
     """Format one verdict; the command that fixes it is on a line of its own."""
     line = f"{MARKS[verdict.grade]}  {verdict.check}: {verdict.sentence}"
     return f"{line}\n         fix it: {verdict.mend}" if verdict.mend else line
