@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from patchbay.boot.changes import change_names, current_image, import_image, is_readonly, root_history
 from patchbay.boot.documents import (
-    Document,
+    ConfigurationDocument,
     Variable,
     find_variable,
     read_document,
@@ -31,7 +31,7 @@ from patchbay.topics import LISTING, MCPS
 __all__ = [
     "LISTING",
     "MCPS",
-    "Document",
+    "ConfigurationDocument",
     "Image",
     "Variable",
     "canonical_json",

@@ -117,7 +117,7 @@ def _stored_entries(store: Store) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Document(Generic[Read]):
+class ConfigurationDocument(Generic[Read]):
     """A configuration document: its name, the function that reads it, and the fallback when no text can be read.
 
     `read` takes None when the variable does not exist, and raises ContentError for a text that cannot be read.
@@ -130,7 +130,7 @@ class Document(Generic[Read]):
     otherwise: str
 
 
-def read_document(store: Store, document: Document[Read]) -> tuple[Read, str | None]:
+def read_document(store: Store, document: ConfigurationDocument[Read]) -> tuple[Read, str | None]:
     """Return the value of a document and, if its current text is not used, the reason.
 
     When the current text cannot be read, the last readable one is in force, or `nothing` if there was none.
@@ -150,7 +150,7 @@ def read_document(store: Store, document: Document[Read]) -> tuple[Read, str | N
     return found, f"{sentence}. Until it is corrected, {kept}"
 
 
-def _read_earlier(store: Store, document: Document[Read]) -> Iterator[tuple[Read, str]]:
+def _read_earlier(store: Store, document: ConfigurationDocument[Read]) -> Iterator[tuple[Read, str]]:
     """Yield the values of earlier texts that can be read, newest first, each with a clause that names the text."""
     before: int | None = None
     while moves := store.names.past(document.name, MOVES_PER_READ, before):

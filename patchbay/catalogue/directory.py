@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from patchbay.catalogue.search import searchable_texts
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.fulltext.index import BEGIN, END, Document, Index
+from patchbay.fulltext.index import BEGIN, END, Index, IndexedText
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "server": 1.0, "arguments": 1.0}
 KINDS = ("server", "tool", "resource", "prompt")
@@ -122,7 +122,7 @@ class Directory:
 
     def _read(self, servers: Mapping[str, Server]) -> None:
         """Add servers that are not in the index. The caller holds the lock."""
-        documents: list[Document] = []
+        documents: list[IndexedText] = []
         for name, server in servers.items():
             made = list(_documents(server))
             documents += [document for document, _ in made]
@@ -132,7 +132,7 @@ class Directory:
             self._open_index().put(*documents)
 
 
-def _documents(server: Server) -> Iterator[tuple[Document, DirectoryEntry]]:
+def _documents(server: Server) -> Iterator[tuple[IndexedText, DirectoryEntry]]:
     yield _document(
         DirectoryEntry("server", server.name, server.name, server.title or ""),
         {"description": "\n".join(filter(None, (server.description, server.instructions)))},
@@ -165,10 +165,10 @@ def _description(descriptor: Descriptor) -> dict[str, str]:
     return {"description": str(descriptor.wire.get("description") or "")}
 
 
-def _document(entry: DirectoryEntry, texts: Mapping[str, str]) -> tuple[Document, DirectoryEntry]:
+def _document(entry: DirectoryEntry, texts: Mapping[str, str]) -> tuple[IndexedText, DirectoryEntry]:
     own = {"name": entry.name, "title": entry.title, "server": entry.server}
     key = f"{entry.kind}\n{entry.server}\n{entry.place}"
-    return Document(key, {**texts, **own}, {"kind": entry.kind}), entry
+    return IndexedText(key, {**texts, **own}, {"kind": entry.kind}), entry
 
 
 def without_marks(text: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from patchbay.boot import (
-    Document,
+    ConfigurationDocument,
     is_readonly,
     read_document,
 )
@@ -42,7 +42,7 @@ MOVES_PER_READ = 500
 _RowSources = tuple[str, DropIn | None, Config | None, str | None]
 """What a row depends on: its CID, its file, its entry of the `mcps` variable, and the error in that entry."""
 
-_LISTING = Document(
+_LISTING = ConfigurationDocument(
     LISTING,
     lambda text: Listing.of(parse_listing(text, LISTING)),
     # An unreadable listing may be meant to hide tools, so it hides all.
@@ -50,7 +50,7 @@ _LISTING = Document(
     "no tool is served at /mcp",
 )
 
-_ACCESS: Document[Grants | None] = Document(
+_ACCESS: ConfigurationDocument[Grants | None] = ConfigurationDocument(
     ACCESS, lambda text: parse_grants(text, ACCESS), NOTHING, "it grants nothing, except to the operator"
 )
 
@@ -104,7 +104,7 @@ class Planner:
         self._drop_ins = DropInReader(store)
         self._planned: dict[str, tuple[_RowSources, ServerRow]] = {}
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
-        self._mcps = Document(MCPS, self._load_mcps, Mcps(), "it configures no server")
+        self._mcps = ConfigurationDocument(MCPS, self._load_mcps, Mcps(), "it configures no server")
         self._mounted: tuple[Mcps, Sequence[Kind], dict[str, ServerRow | Refusal]] = (Mcps(), (), {})
 
     def stamp(self) -> Stamp:

@@ -17,7 +17,7 @@ from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Data
-from patchbay.fulltext.index import Document, Index
+from patchbay.fulltext.index import Index, IndexedText
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
 RESULT_FIELDS = ("name", "title", "description", "inputSchema", "annotations")
@@ -73,7 +73,7 @@ class ToolSearch:
     @cached_property
     def _index(self) -> Index:
         index = Index(WEIGHTS)
-        index.put(*(Document(name, searchable_texts(one.wire)) for name, one in self._tools.items()))
+        index.put(*(IndexedText(name, searchable_texts(one.wire)) for name, one in self._tools.items()))
         return index
 
 

@@ -29,8 +29,8 @@ from patchbay.documents.files import Disk, size_of
 from patchbay.documents.front_matter import FrontMatter
 from patchbay.documents.headings import headings, title_of
 from patchbay.errors import ConfigError, ToolFailed
-from patchbay.fulltext.index import Document as Words
 from patchbay.fulltext.index import Index
+from patchbay.fulltext.index import IndexedText as Words
 from patchbay.sqlite import fault_of, sqlite3
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ Chinese, Japanese and Korean text. The score is BM25 with a weight for each colu
 it and fill it again.
 
     index = Index({"title": 4.0, "text": 1.0}, labels=("language",))
-    index.put(Document("a.md", {"title": "Loops", "text": "How to iterate"}, {"language": "python"}))
+    index.put(IndexedText("a.md", {"title": "Loops", "text": "How to iterate"}, {"language": "python"}))
     index.search("iterating", where={"language": "python"}, snippets=("text",))
 
 Source: https://www.sqlite.org/fts5.html.
@@ -56,7 +56,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class IndexedText:
     """A document for an index: a key, the text of each column (a missing one is empty), the value of each label."""
 
     key: str
@@ -107,7 +107,7 @@ class Index:
             expected = f"expected a search index, or a path for a new one; delete the file if it is damaged: {problem}"
             raise ConfigError(str(path), "", expected) from problem
 
-    def put(self, *documents: Document) -> None:
+    def put(self, *documents: IndexedText) -> None:
         """Add or replace documents by key in one transaction. Raises ValueError for unknown names.
 
         Many documents in one call take less time than one by one.
@@ -307,7 +307,7 @@ class Index:
         with self._connection:
             tables.make(self._connection, self._columns, self._labels)
 
-    def _put(self, documents: Mapping[str, Document]) -> None:
+    def _put(self, documents: Mapping[str, IndexedText]) -> None:
         """Store documents by key, first in one table, then in the next, which is faster than alternating."""
         entries: list[Sequence[object]] = []
         texts: list[Sequence[object]] = []

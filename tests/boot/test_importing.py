@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchbay import boot
-from patchbay.boot.documents import Document, read_document
+from patchbay.boot.documents import ConfigurationDocument, read_document
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.cid import cid_of
 from patchbay.config import Configs, Mcps
@@ -216,7 +216,9 @@ def test_an_image_that_replaces_a_change_logs_it(caplog: pytest.LogCaptureFixtur
 def test_an_image_with_a_broken_mcps_is_imported_and_the_last_good_configurations_stay_in_force() -> None:
     """T1.4, 34.15."""
     store = booted()
-    document = Document("variables/mcps", Configs(store.blobs).load_mcps, Mcps(), "it configures no server")
+    document = ConfigurationDocument(
+        "variables/mcps", Configs(store.blobs).load_mcps, Mcps(), "it configures no server"
+    )
     before, problem = read_document(store, document)
     assert before.configs and problem is None
     broken = {"name": "mcps", "definition": "{broken", "enabled": True}

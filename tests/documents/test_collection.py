@@ -17,7 +17,7 @@ from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, U
 from patchbay.documents.files import OWN, TEMPORARY
 from patchbay.documents.index import DocumentChange
 from patchbay.errors import ToolFailed
-from patchbay.fulltext.index import Document, Index
+from patchbay.fulltext.index import Index, IndexedText
 from patchbay.sqlite import sqlite3
 from tests.waiting import until
 
@@ -115,7 +115,7 @@ def test_only_changed_files_are_indexed_again(root: Path, monkeypatch: pytest.Mo
     indexed: list[str] = []
     put = Index.put
 
-    def counted(self: Index, *documents: Document) -> None:
+    def counted(self: Index, *documents: IndexedText) -> None:
         indexed.extend(document.key for document in documents)
         put(self, *documents)
 

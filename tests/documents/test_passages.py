@@ -8,12 +8,12 @@ import pytest
 
 from patchbay.documents.headings import headings, title_of
 from patchbay.documents.passages import MAX_LINES, Passages, passages
-from patchbay.fulltext.index import Document, Index
+from patchbay.fulltext.index import Index, IndexedText
 
 
 def find_passages(query: str, body: str, before: int = 0) -> Passages:
     with Index({"text": 1.0}) as index:
-        index.put(Document("a", {"text": body}))
+        index.put(IndexedText("a", {"text": body}))
         return passages(index.read(query), body, before)
 
 

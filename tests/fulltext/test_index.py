@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patchbay.errors import ConfigError, TimedOut
-from patchbay.fulltext.index import BEGIN, END, Document, Index
+from patchbay.fulltext.index import BEGIN, END, Index, IndexedText
 from patchbay.fulltext.tables import require
 from patchbay.fulltext.words import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, KnownTexts, pieces, read
 from patchbay.sqlite import sqlite3
@@ -26,7 +26,7 @@ def index_of(*texts: str, **named: str) -> Index:
     """An index of one column; the keys are 0, 1, 2 ... and those of `named`."""
     index = Index({"text": 1.0})
     documents = {str(number): text for number, text in enumerate(texts)} | named
-    index.put(*(Document(key, {"text": text}) for key, text in documents.items()))
+    index.put(*(IndexedText(key, {"text": text}) for key, text in documents.items()))
     return index
 
 
@@ -38,11 +38,11 @@ def keys(index: Index, query: str, **more: object) -> list[str]:
 def library() -> Iterator[Index]:
     index = Index({"title": 4.0, "text": 1.0}, labels=("kind", "language"))
     index.put(
-        Document(
+        IndexedText(
             "loops", {"title": "Loops", "text": "How to iterate over lists"}, {"language": "python", "kind": "guide"}
         ),
-        Document("lists", {"title": "Lists", "text": "Loops are explained elsewhere"}, {"language": "python"}),
-        Document("go", {"title": "Loops in Go", "text": "for"}, {"language": "go", "kind": "guide"}),
+        IndexedText("lists", {"title": "Lists", "text": "Loops are explained elsewhere"}, {"language": "python"}),
+        IndexedText("go", {"title": "Loops in Go", "text": "for"}, {"language": "go", "kind": "guide"}),
     )
     yield index
     index.close()
@@ -130,7 +130,7 @@ def test_a_text_cannot_forge_the_marks() -> None:
 
 
 def test_documents_are_replaced_and_removed(library: Index) -> None:
-    library.put(Document("loops", {"title": "Recursion"}))
+    library.put(IndexedText("loops", {"title": "Recursion"}))
     assert keys(library, "recursion") == ["loops"] and "loops" not in keys(library, "iterate")
     assert (len(library), library.keys()) == (3, ["go", "lists", "loops"])
     assert library.remove("loops", "loops", "absent") == 1
@@ -141,7 +141,7 @@ def test_documents_are_replaced_and_removed(library: Index) -> None:
 
 def test_names_that_the_index_does_not_have_are_refused_and_nothing_is_kept(library: Index) -> None:
     with pytest.raises(ValueError, match="has no body; it has title, text"):
-        library.put(Document("new", {"title": "x"}), Document("newer", {"body": "x"}))
+        library.put(IndexedText("new", {"title": "x"}), IndexedText("newer", {"body": "x"}))
     assert "new" not in library
     with pytest.raises(ValueError, match="has no author; it has kind, language"):
         library.search("loops", where={"author": "x"})
@@ -180,7 +180,7 @@ def test_anything_can_be_searched_for(query: str) -> None:
 def test_anything_can_be_put_and_taken_away(key: str, text: str) -> None:
     index = Index({"text": 1.0}, labels=("label",))
     key, label = (one.encode("utf-8", "replace").decode() for one in (key, text[:20]))
-    index.put(Document(key, {"text": text}, {"label": label}), Document("other", {"text": "other"}))
+    index.put(IndexedText(key, {"text": text}, {"label": label}), IndexedText("other", {"text": "other"}))
     assert key in index
     index.remove(key)
     assert key not in index
@@ -238,7 +238,7 @@ def test_many_threads_share_an_index() -> None:
     def work(number: int) -> None:
         try:
             for turn in range(20):
-                index.put(Document(f"{number}-{turn}", {"text": f"word{number} common"}))
+                index.put(IndexedText(f"{number}-{turn}", {"text": f"word{number} common"}))
                 assert f"{number}-0" in keys(index, f"word{number}", limit=100)
         except BaseException as problem:
             failures.append(problem)
@@ -254,7 +254,7 @@ def test_many_threads_share_an_index() -> None:
 def test_a_file_is_there_again_and_begins_empty_for_other_columns(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     with Index({"text": 1.0}, path) as index:
-        index.put(Document("a", {"text": "kept"}))
+        index.put(IndexedText("a", {"text": "kept"}))
     with Index({"text": 2.0}, path) as again:
         assert keys(again, "kept") == ["a"]
     with Index({"text": 1.0, "more": 1.0}, path) as other:
@@ -292,7 +292,7 @@ def test_many_documents_are_searched() -> None:
     index = Index({"title": 4.0, "text": 1.0})
     texts = (" ".join(words[(number * step) % 400] for step in range(1, 60)) for number in range(2_000))
     index.put(
-        *(Document(str(number), {"title": words[number % 400], "text": text}) for number, text in enumerate(texts))
+        *(IndexedText(str(number), {"title": words[number % 400], "text": text}) for number, text in enumerate(texts))
     )
     hits = index.search("term7 term9 term1", limit=20, snippets=("text",))
     assert len(hits) == 20 and all(hit.snippets["text"] for hit in hits)
@@ -302,7 +302,7 @@ def test_many_documents_are_searched() -> None:
 def test_a_statement_is_interrupted_at_the_end_of_its_time(tmp_path: Path, kept: bool) -> None:
     """Issue 11 item 6: the index answers again afterwards, also to the thread that was interrupted."""
     with Index({"text": 1.0}, tmp_path / "index" if kept else None) as index:
-        index.put(Document("a", {"text": "word"}))
+        index.put(IndexedText("a", {"text": "word"}))
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
         with (
             pytest.raises(TimedOut, match=r"took longer than 0\.05 seconds"),
@@ -325,15 +325,15 @@ def test_a_word_that_no_text_can_have_is_not_corrected() -> None:
 def test_words_are_stored_again_after_another_connection_emptied_the_index(tmp_path: Path) -> None:
     """An index remembers which words it has stored; what another process does to the file ends that memory."""
     with Index({"text": 1.0}, tmp_path / "index") as one, Index({"text": 1.0}, tmp_path / "index") as other:
-        one.put(Document("a", {"text": "pumpkin"}))
+        one.put(IndexedText("a", {"text": "pumpkin"}))
         other.clear()
-        one.put(Document("a", {"text": "pumpkin"}))
+        one.put(IndexedText("a", {"text": "pumpkin"}))
         assert one.read("pumpkni ").suggestion == "pumpkin "
 
 
 def test_words_of_a_refused_write_are_stored_by_the_next_one() -> None:
     with Index({"text": 1.0}) as index:
         with pytest.raises(ValueError, match="no other"):
-            index.put(Document("a", {"text": "pumpkin"}), Document("b", {"other": "pie"}))
-        index.put(Document("a", {"text": "pumpkin"}))
+            index.put(IndexedText("a", {"text": "pumpkin"}), IndexedText("b", {"other": "pie"}))
+        index.put(IndexedText("a", {"text": "pumpkin"}))
         assert index.read("pumpkni ").suggestion == "pumpkin "

@@ -42,9 +42,9 @@ def verify_with_past(
 ) -> LogVerification:
     """Check an exported log, and of a fork its past too: `pasts` are the exported logs of its predecessors.
 
-    Each has to reach the entry that was forked. `Verdict.past` lists the rooms that were found and are right, the
-    nearest first. A predecessor without a log in `pasts` is not checked; one whose log does not fit makes the verdict
-    wrong.
+    Each has to reach the entry that was forked. `LogVerification.past` lists the rooms that were found and are right,
+    the nearest first. A predecessor without a log in `pasts` is not checked; one whose log does not fit makes the
+    verdict wrong.
     """
     fork = _without_ends(lines)
     verdict = verify(fork, head, key)
