@@ -101,7 +101,7 @@ UNCOUNTED = Counters()
 """Of a sender without quotas."""
 
 
-class Place:
+class QuotaPlace:
     """A call or a stream that is counted until `release`, which every thread may call, and more than once.
 
     A call may begin `delay` seconds after it was counted. Its id is in the set of each account that counts it. To
@@ -183,7 +183,7 @@ class Quotas:
 
     def begin_call(
         self, sender: Principal | None, server: str, is_nested: bool = False, is_origin: bool = False
-    ) -> Place | None:
+    ) -> QuotaPlace | None:
         """Count a call until the place is released; None where no limit applies. Raises OverQuota.
 
         `sender` is None for the hub's own work. A nested call, of a tool by a tool, is part of its caller's call: it
@@ -213,13 +213,13 @@ class Quotas:
                 place.delay = delay
             return place
 
-    def open_stream(self, sender: Principal, server: str = "") -> Place | None:
+    def open_stream(self, sender: Principal, server: str = "") -> QuotaPlace | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
         with self._lock:
             streams = self._find_counters(sender, server, self._grants()).streams
             return self._take_place(STREAMS, streams) if streams else None
 
-    def open_websocket(self, sender: Principal) -> Place | None:
+    def open_websocket(self, sender: Principal) -> QuotaPlace | None:
         """Count a WebSocket until the place is released; None where no limit applies. Raises OverQuota."""
         with self._lock:
             websockets = self._find_counters(sender, "", self._grants()).websockets
@@ -275,9 +275,9 @@ class Quotas:
                     return self._over_rate(rate.key, counters)
         return None
 
-    def _take_place(self, what: str, limits: tuple[PlaceLimit, ...]) -> Place:
+    def _take_place(self, what: str, limits: tuple[PlaceLimit, ...]) -> QuotaPlace:
         """Count a place of each account. Raises OverQuota. The caller holds the lock."""
-        place = Place(limits)
+        place = QuotaPlace(limits)
         for places, limit, account in limits:
             if len(places) >= limit:
                 place.release()

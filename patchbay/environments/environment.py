@@ -49,7 +49,7 @@ NOT_PERMITTED = 'this hub installs no packages: start it with "--packages wheels
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentPlace:
+class EnvironmentSettings:
     """Where environments are and how they are made: the folder, the hub's variables, and which packages it permits.
 
     `packages` is the setting of this name: off, wheels or any. `slots` limits how many are made at once. `programs` are
@@ -67,7 +67,7 @@ class PackageEnvironment:
     """The environment of one set of requirements. `changed` is called after its state has changed. Thread-safe."""
 
     def __init__(
-        self, needs: Requirements, place: EnvironmentPlace, changed: Callable[[PackageEnvironment], None]
+        self, needs: Requirements, place: EnvironmentSettings, changed: Callable[[PackageEnvironment], None]
     ) -> None:
         self.needs = needs
         self.folder = place.folder / needs.key

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from patchbay.environments.environment import EnvironmentPlace, PackageEnvironment
+from patchbay.environments.environment import EnvironmentSettings, PackageEnvironment
 from patchbay.environments.requirements import Requirements
 from patchbay.processes.confinement.programs import ProgramPlaces
 
@@ -35,7 +35,7 @@ class PackageEnvironments:
         places = programs or ProgramPlaces(data / FOLDER, (data,))
         self.folder = data.absolute() / FOLDER
         self.listeners: list[Callable[[PackageEnvironment], None]] = []
-        self._place = EnvironmentPlace(self.folder, environ, packages, threading.Semaphore(MAX_AT_ONCE), places)
+        self._place = EnvironmentSettings(self.folder, environ, packages, threading.Semaphore(MAX_AT_ONCE), places)
         self._known: dict[str, PackageEnvironment] = {}
         self._lock = threading.Lock()
 

@@ -55,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServersFile:
     """The servers of one file: its path, its format and the section with the servers."""
 
     path: Path

@@ -104,7 +104,7 @@ def translate(
         raise ConfigError(where, path, "expected an object with command or url")
     unused = dict(_check_members(value, where, path))
     try:
-        fields = _fields(_resolve(value), _Place(where, path, name, variables))
+        fields = _fields(_resolve(value), _EntryLocation(where, path, name, variables))
     except Inexpressible as problem:
         raise ConfigError(where, path, str(problem)) from problem
     except AddressError as problem:
@@ -127,7 +127,7 @@ def _check_members(value: Mapping[str, Any], where: str, path: str) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _EntryLocation:
     """Where an entry stands, and what becomes of its secrets."""
 
     where: str
@@ -136,7 +136,7 @@ class _Place:
     variables: Variables | None
 
 
-def _fields(value: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+def _fields(value: Mapping[str, Any], place: _EntryLocation) -> dict[str, Any]:
     where, path = place.where, place.path
     kind = next((value[name] for name in TYPES if value.get(name)), "")
     url = next((name for name in URLS if value.get(name)), None)
@@ -158,7 +158,7 @@ def _fields(value: Mapping[str, Any], place: _Place) -> dict[str, Any]:
     return fields | ({"enabled": False} if is_off else {})
 
 
-def _remote(value: Mapping[str, Any], key: str, kind: str, place: _Place) -> dict[str, Any]:
+def _remote(value: Mapping[str, Any], key: str, kind: str, place: _EntryLocation) -> dict[str, Any]:
     url, where, path = value[key], place.where, place.path
     if not isinstance(url, str) or not url.lower().startswith(("http://", "https://")):
         raise ConfigError(where, _join(path, key), f"expected an http or https URL; this is {url!r:.60}")
@@ -186,7 +186,7 @@ def _remote(value: Mapping[str, Any], key: str, kind: str, place: _Place) -> dic
     return {"kind": "upstream", "address": address} | ({"headers": headers} if headers else {})
 
 
-def _program(value: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+def _program(value: Mapping[str, Any], place: _EntryLocation) -> dict[str, Any]:
     command, args = value.get("command"), value.get("args")
     if isinstance(command, list) and command:
         command, args = command[0], [*command[1:], *(args or [])]

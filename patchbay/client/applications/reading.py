@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from patchbay.client.addresses.targets import Http, Stdio
 from patchbay.client.applications.applications import APPLICATIONS, Application, Machine
-from patchbay.client.applications.changes import Place
+from patchbay.client.applications.changes import ServersFile
 from patchbay.client.applications.edits import Format, find_section
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.json_text import JsonText
@@ -36,15 +36,15 @@ class ClientFile:
         return _FORMS.get(self.path.suffix.lower()) or self.application.form
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ServersFile:
         """The servers of the file, in the section where it has them."""
         application = self.application
         if application.inner and self.path.is_file():
             inner = f"{application.section}.{application.inner}"
-            found = find_section(_parse(self, Place(self.path, self.form, "").read() or b""), inner)
+            found = find_section(_parse(self, ServersFile(self.path, self.form, "").read() or b""), inner)
             if _is_section(found):
-                return Place(self.path, self.form, inner)
-        return Place(self.path, self.form, application.section)
+                return ServersFile(self.path, self.form, inner)
+        return ServersFile(self.path, self.form, application.section)
 
 
 _FORMS: Mapping[str, Format] = {
@@ -119,7 +119,7 @@ def read_entries(file: ClientFile, machine: Machine) -> list[Entry]:
 
     Raises ConfigError for a file that cannot be read, with line and column.
     """
-    application, data = file.application, Place(file.path, file.form, "").read()
+    application, data = file.application, ServersFile(file.path, file.form, "").read()
     if data is None:
         return []
     whole = _parse(file, data)
@@ -148,7 +148,7 @@ def is_own(target: Stdio | Http | None, port: int | None = None) -> bool:
 
 def _parse(file: ClientFile, data: bytes) -> dict[str, Any]:
     try:
-        return file.form.parse(Place(file.path, file.form, "").decode(data)[1])
+        return file.form.parse(ServersFile(file.path, file.form, "").decode(data)[1])
     except ValueError as problem:
         raise ConfigError(str(file.path), "", str(problem)) from problem
 

@@ -31,7 +31,7 @@ DEFAULT_REFRESH_SECONDS = 300.0
 OPEN_FIELDS = frozenset({"username", "client_id", "token_url", "scope"})
 """Parts of a credential that are not secret."""
 
-Place = Literal["url", "file", "cid"]
+DocumentPlace = Literal["url", "file", "cid"]
 Pairs = tuple[tuple[str, str], ...]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
@@ -63,7 +63,7 @@ class ApiConfiguration:
     oauth: Pairs = ()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DocumentPlace:
         """The place of the document."""
         if re.match(r"(?i)https?://|\$\{", self.document):
             return "url"

@@ -53,7 +53,7 @@ MAX_IDLE_TICKS = 40
 """Checks without a direct call after which the watchdog ends."""
 
 
-class Place:
+class CallSlot:
     """A slot for one direct call: the call, its start, and its thread.
 
     `interrupting` is true while the watchdog decides; `raised` is when it last raised `Stopped` in the thread, or 0.
@@ -113,7 +113,7 @@ class FunctionHistory:
     """The speed of one function's calls, and the slots of its direct calls."""
 
     def __init__(self, may_be_direct: bool) -> None:
-        self.places = [Place(self) for _ in range(MAX_DIRECT_CALLS)] if may_be_direct else []
+        self.places = [CallSlot(self) for _ in range(MAX_DIRECT_CALLS)] if may_be_direct else []
         self.quick_calls = 0
 
     def note(self, seconds: float, job: RunnerCall) -> None:
@@ -125,7 +125,7 @@ class FunctionHistory:
         else:
             self.quick_calls = 0
 
-    def enter(self, call: Call) -> Place | None:
+    def enter(self, call: Call) -> CallSlot | None:
         """Return a slot for a direct call on this thread; None when the call must go to a runner thread."""
         if self.quick_calls < MIN_QUICK_CALLS:
             return None
@@ -146,18 +146,18 @@ class Watchdog:
     """The thread that ends direct calls after their deadline. It runs while there are any."""
 
     def __init__(self) -> None:
-        self._places: WeakSet[Place] = WeakSet()
+        self._places: WeakSet[CallSlot] = WeakSet()
         self._awake = False
         self._begun = 0
         self._lock = threading.Lock()
 
-    def wake(self, place: Place) -> None:
+    def wake(self, place: CallSlot) -> None:
         """Watch a direct call that begins in this slot."""
         self._begun += 1
         if not (self._awake and place.watched):
             self._start(place)
 
-    def _start(self, place: Place) -> None:
+    def _start(self, place: CallSlot) -> None:
         with self._lock:
             place.watched = True
             self._places.add(place)
@@ -188,7 +188,7 @@ class Watchdog:
             self._awake = True
             return True
 
-    def _check_call(self, place: Place, call: Call | None) -> None:
+    def _check_call(self, place: CallSlot, call: Call | None) -> None:
         if call is None:
             return
         now = time.monotonic()
@@ -256,7 +256,7 @@ class _Unfinished:
         self.value = value
 
 
-def _outcome(place: Place, definition: Definition, call: Call) -> list[Event] | _Unfinished | Exception | None:
+def _outcome(place: CallSlot, definition: Definition, call: Call) -> list[Event] | _Unfinished | Exception | None:
     """Return the end of a direct call: its events, its exception, an unfinished value, or None when interrupted."""
     try:
         return _guarded(place, definition, call)
@@ -265,7 +265,7 @@ def _outcome(place: Place, definition: Definition, call: Call) -> list[Event] | 
         return None
 
 
-def _guarded(place: Place, definition: Definition, call: Call) -> list[Event] | _Unfinished | Exception | None:
+def _guarded(place: CallSlot, definition: Definition, call: Call) -> list[Event] | _Unfinished | Exception | None:
     try:
         place.call = call  # `Stopped` may come from here on
         return Context().run(_call, definition, call)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from patchbay.access.principals import Principal
-from patchbay.access.quotas import Place, Quotas
+from patchbay.access.quotas import QuotaPlace, Quotas
 
 REMEMBERED = 2000
 """Limit on the stored changes of the number."""
@@ -56,7 +56,7 @@ class ListenerSlots:
 
         return release
 
-    def _count(self, sender: Principal, server: str, is_websocket: bool) -> list[Place]:
+    def _count(self, sender: Principal, server: str, is_websocket: bool) -> list[QuotaPlace]:
         """Count a stream of a principal; return its places. Raises OverQuota."""
         if self._quotas is None:
             return []

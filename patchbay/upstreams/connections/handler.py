@@ -26,7 +26,7 @@ from patchbay.jsonrpc import dump_json
 from patchbay.raised.forms import RAISED_KEY
 from patchbay.upstreams.connections.call_roots import bring_roots
 from patchbay.upstreams.connections.denied_results import explain_failed_result
-from patchbay.upstreams.connections.placement import Place, find_place, has_own_connection
+from patchbay.upstreams.connections.placement import ChosenConnection, choose_connection, has_own_connection
 from patchbay.upstreams.connections.standing_connection import StandingConnection
 from patchbay.upstreams.lists.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.upstreams.promised_bytes import check_result
@@ -164,7 +164,7 @@ def _run_request(
     standing: StandingConnection, call: Call, method: str, params: Json, sign_in: str = ""
 ) -> ResultEvents:
     """Send a request over the connection of the call, and return its result. `sign_in` names the caller's tokens."""
-    place, began = find_place(standing, call, sign_in), time.time()
+    place, began = choose_connection(standing, call, sign_in), time.time()
     try:
         if place.connection is None:
             connection = yield from _wait_for_opening(standing, place, call)
@@ -186,7 +186,9 @@ def _run_request(
             place.release()
 
 
-def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) -> Generator[Event, Any, Connection]:
+def _wait_for_opening(
+    standing: StandingConnection, place: ChosenConnection, call: Call
+) -> Generator[Event, Any, Connection]:
     """Wait for the connection of a place, set and return it. Tells a session when the server has lost its state."""
     reserved = place.reserved
     assert reserved is not None
@@ -211,12 +213,14 @@ def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) ->
     return place.connection
 
 
-def _ping(place: Place, call: Call, roots: RememberedRoots) -> Events:
+def _ping(place: ChosenConnection, call: Call, roots: RememberedRoots) -> Events:
     """Send a ping over the connection of a call, whose caller answers the questions that come before its answer."""
     yield from _request_once(place, call, "ping", {}, 0, roots)
 
 
-def _request_in_rounds(place: Place, call: Call, method: str, params: Json, roots: RememberedRoots) -> ResultEvents:
+def _request_in_rounds(
+    place: ChosenConnection, call: Call, method: str, params: Json, roots: RememberedRoots
+) -> ResultEvents:
     """Return the result of a request; an upstream of 2026-07-28 may require several rounds, each with more answers."""
     asked = 0
     for _ in range(MAX_QUESTION_ROUNDS):
@@ -246,7 +250,7 @@ def _question(wanted: Any) -> Question:
 
 
 def _request_once(
-    place: Place, call: Call, method: str, params: Json, asked: int, roots: RememberedRoots
+    place: ChosenConnection, call: Call, method: str, params: Json, asked: int, roots: RememberedRoots
 ) -> Generator[Event, Any, tuple[Json, int]]:
     assert place.connection is not None
     items = place.connection.request(

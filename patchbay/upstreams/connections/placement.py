@@ -40,7 +40,7 @@ TASK_QUESTIONS = frozenset({"elicitation", "sampling"})
 
 
 @dataclass(slots=True)
-class Place:
+class ChosenConnection:
     """The connection of a call: the standing one, or a reserved one that may still be opening.
 
     `caller` tells questions for this caller from those for others. `clean` is set when the server works on nothing of
@@ -83,7 +83,7 @@ def find_session_key(standing: StandingConnection, call: Call, sign_in: str = ""
     return Key(call.principal, call.session, sign_in)
 
 
-def find_place(standing: StandingConnection, call: Call, sign_in: str) -> Place:
+def choose_connection(standing: StandingConnection, call: Call, sign_in: str) -> ChosenConnection:
     """Return the connection for a call. `sign_in` names the caller's own tokens, empty without.
 
     Raises ToolFailed at the maximum of connections, Unreachable without the standing connection.
@@ -99,15 +99,15 @@ def find_place(standing: StandingConnection, call: Call, sign_in: str) -> Place:
     if shared is None:
         raise Unreachable("it went away")
     if not shared.keeps_state or standing.mount.sessions == SHARED:
-        return Place(_name_caller(call), shared)
-    return _find_place_without_session(standing, shared, call, questions)
+        return ChosenConnection(_name_caller(call), shared)
+    return _choose_without_session(standing, shared, call, questions)
 
 
-def _find_place_without_session(
+def _choose_without_session(
     standing: StandingConnection, shared: Connection, call: Call, questions: frozenset[str]
-) -> Place:
+) -> ChosenConnection:
     asked = frozenset[str]() if shared.modern else questions
-    place = Place(_name_caller(call), shared)
+    place = ChosenConnection(_name_caller(call), shared)
     # The standing connection has told the server that there are no roots.
     is_hub = call.principal == HUB_PRINCIPAL and not ("list_roots" in asked and standing.asks_for_roots)
     if is_hub and not asked:
@@ -120,13 +120,13 @@ def _find_place_without_session(
     return _reserve(standing, call, _make_key(standing, call, asked, ""), questions)
 
 
-def _reserve(standing: StandingConnection, call: Call, key: Key, questions: frozenset[str]) -> Place:
+def _reserve(standing: StandingConnection, call: Call, key: Key, questions: frozenset[str]) -> ChosenConnection:
     client, roots = "", ""
     if "list_roots" in questions:
         client, roots = call.client, standing.roots.name_generation(call.principal, call.client)
     declared = questions | {APPS} if _declares_apps(call) else questions
     reserved = standing.call_connections.acquire(key, declared, client, roots)
-    return Place(_name_caller(call), reserved=reserved)
+    return ChosenConnection(_name_caller(call), reserved=reserved)
 
 
 def _declares_apps(call: Call) -> bool:

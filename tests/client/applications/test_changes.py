@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from patchbay.client.applications.applications import APPLICATIONS
-from patchbay.client.applications.changes import MAX_BACKUPS, Change, Place, list_backups, write_change
+from patchbay.client.applications.changes import MAX_BACKUPS, Change, ServersFile, list_backups, write_change
 from patchbay.client.applications.own_entry import make_entry
 from patchbay.client.applications.reading import ClientFile, is_own, read_entries
 from patchbay.errors import ConfigError
@@ -184,7 +184,7 @@ def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     real.write_bytes(sample("cursor"))
     link = tmp_path / "mcp.json"
     link.symlink_to(real)
-    place = Place(link, APPLICATIONS["cursor"].form, "mcpServers")
+    place = ServersFile(link, APPLICATIONS["cursor"].form, "mcpServers")
     write_change(place.plan_install("patchbay", entry_for("cursor")))
     assert link.is_symlink()
     assert b"patchbay" in real.read_bytes()

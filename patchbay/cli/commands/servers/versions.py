@@ -46,7 +46,7 @@ COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _OpenedStore:
     """The store that a command reads, the hub that runs on it, and the names of all servers."""
 
     settings: Settings
@@ -148,7 +148,7 @@ def rollback_command(context: click.Context, /, name: str, version: str | None, 
 
 
 @contextmanager
-def _opened(context: click.Context, is_change: bool = False) -> Iterator[_Place]:
+def _opened(context: click.Context, is_change: bool = False) -> Iterator[_OpenedStore]:
     """Open the store of the hub; without a running hub, read the servers folder first, as a hub does."""
     settings = load_hub_settings(context)
     if settings.store == "memory":
@@ -159,10 +159,10 @@ def _opened(context: click.Context, is_change: bool = False) -> Iterator[_Place]
     if hub is not None:
         names = list(hub.servers())
         with opened_store(settings, is_change=is_change) as store:
-            yield _Place(settings, store, hub, names)
+            yield _OpenedStore(settings, store, hub, names)
         return
     with opened_catalogue(settings, is_change=is_change) as catalogue:
-        yield _Place(settings, catalogue.store, None, [server.name for server in catalogue.all()])
+        yield _OpenedStore(settings, catalogue.store, None, [server.name for server in catalogue.all()])
 
 
 def _compare(store: Store, old: PastVersion, new: PastVersion) -> Iterator[tuple[str, list[str]]]:
