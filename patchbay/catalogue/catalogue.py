@@ -19,12 +19,12 @@ from uuid import uuid4
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, Examine, broken_server, build_server
+from patchbay.catalogue.catalogue_hub import CatalogueHub
 from patchbay.catalogue.composing import Composer, compose_version
 from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
-from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from patchbay.activation import Call, CallPlace, Events
 from patchbay.activity.call_recording import CallRecording
 from patchbay.arguments import describe_problems, misfits, problems, validator
-from patchbay.catalogue.hub_services import CatalogueHub
+from patchbay.catalogue.catalogue_hub import CatalogueHub
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import Descriptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchbay.catalogue.hub_services import MAX_INDEPENDENT_FUNCTIONS
+from patchbay.catalogue.catalogue_hub import MAX_INDEPENDENT_FUNCTIONS
 from tests.hubs import Hub
 from tests.waiting import until
 

@@ -2,7 +2,7 @@
 
 Order: the server's own resources, then its templates (also for a resource that is listed without a source), then the
 hub's own schemes (`cid://`, `variable://`, `server://`). Content is made when it is read. Only read-only tools can be
-run by their URI; a redirect of a tool calls any tool (`hub_services.py`). Every read has a size limit. MCP
+run by their URI; a redirect of a tool calls any tool (`catalogue_hub.py`). Every read has a size limit. MCP
 specification, server/resources.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from patchbay.boot import canonical_json, import_image
-from patchbay.catalogue.hub_services import MAX_CALL_CHAIN
+from patchbay.catalogue.catalogue_hub import MAX_CALL_CHAIN
 from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.errors import ReadOnly, ToolFailed
 from tests.waiting import BOUND
