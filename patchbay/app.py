@@ -45,10 +45,10 @@ from patchbay.wire.rooms.sockets import add_room_sockets
 WsgiApp = Callable[[Any, StartResponse], Iterable[bytes]]
 
 
-def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Application:
+def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None = None) -> Application:
     """Return the hub as a WSGI application. Raises ConfigError or MissingBlob for wrong settings or boot images.
 
-    `hosts` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
+    `worker_pool` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
     """
     settings = settings or Settings.load()
     settings = replace(settings, path_prefix=choose_path_prefix(settings.path_prefix, settings.public_url))
@@ -56,7 +56,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     check_prefix_is_free(settings.path_prefix)
     issuer = load_issuer(settings, whole_environment())
     drain = Drain(settings.drain)
-    dispatcher = assemble(settings, drain.seconds_left, hosts)
+    dispatcher = assemble(settings, drain.seconds_left, worker_pool)
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish_here(ENDING))
     drain.on_begin(dispatcher.services.activity.hurry)

@@ -84,24 +84,24 @@ over credentials, to close them when it stops; no server can have them.
 def assemble(
     settings: Settings,
     left: Callable[[], float],
-    hosts: WorkerPool | None = None,
+    worker_pool: WorkerPool | None = None,
     needed: NeededServers | None = None,
 ) -> Dispatcher:
     """Return the dispatcher of a running hub: its servers are loaded and its folder is watched.
 
-    `left` returns the seconds that running calls still have: infinite until the hub stops. `hosts` is the pool of
+    `left` returns the seconds that running calls still have: infinite until the hub stops. `worker_pool` is the pool of
     processes for Python definitions, for a caller that closes the pool itself; the default pool ends with this process.
     `needed` are the servers whose programs, connections, packages and transforms begin now, all by default.
 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store, key = _open_store(settings)
-    hosts, needed = hosts or _make_pool(settings), needed or NeededServers()
+    worker_pool, needed = worker_pool or _make_pool(settings), needed or NeededServers()
     upstream_tokens = TokenStore(store, key, public_url(settings), settings.mode == OPEN)
     connections = _open_mounts(settings, store, key, upstream_tokens, needed)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
-    catalogue = _make_catalogue(settings, store, hosts, key, rooms, connections, needed)
+    catalogue = _make_catalogue(settings, store, worker_pool, key, rooms, connections, needed)
     catalogue.hub.left = left
     access = _access(settings, store, catalogue)
     quotas = _make_quotas(settings, catalogue, rooms)
@@ -128,7 +128,7 @@ def assemble(
             states=States(key, store.journal),
             running=RunningRequests(),
             activity=activity,
-            hosts=hosts,
+            worker_pool=worker_pool,
             rooms=rooms,
             access=access,
             quotas=quotas,
@@ -251,7 +251,7 @@ def _kept_folders(settings: Settings) -> tuple[Path, ...]:
 def _make_catalogue(
     settings: Settings,
     store: Store,
-    hosts: WorkerPool,
+    worker_pool: WorkerPool,
     key: bytes,
     rooms: Rooms,
     connections: StandingConnections,
@@ -261,7 +261,7 @@ def _make_catalogue(
     environments = PackageEnvironments(settings.data, whole_environment(), settings.packages, program_places(settings))
     taken = (*_hidden_folders(settings), *_kept_folders(settings))
     handlers = Handlers(
-        *(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, taken), environments
+        *(worker_pool, settings.isolation, settings.memory, settings.folder_of, settings.writes, taken), environments
     )
     catalogue = Catalogue(
         store,
@@ -275,7 +275,7 @@ def _make_catalogue(
     )
     catalogue.collector.sources.append(partial(reached_cids, store.journal))
     catalogue.hub.run_tool = call_from_tool
-    catalogue.end_processes = partial(_end_processes, catalogue, hosts, connections)
+    catalogue.end_processes = partial(_end_processes, catalogue, worker_pool, connections)
     environments.listeners.append(partial(_rebuild_servers, catalogue))
     catalogue.hub.kept(PACKAGES, lambda: environments)
     return catalogue
@@ -289,9 +289,9 @@ def _rebuild_servers(catalogue: Catalogue, packages: Packages) -> None:
             catalogue.rebuild(server.name)
 
 
-def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: StandingConnections, name: str) -> None:
+def _end_processes(catalogue: Catalogue, worker_pool: WorkerPool, connections: StandingConnections, name: str) -> None:
     """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
-    hosts.restart(name)
+    worker_pool.restart(name)
     server = catalogue.find_any(name)
     if server is not None and server.standing is not None:
         connections.end(server.standing.mount)

@@ -56,6 +56,6 @@ def close_hub(dispatcher: Dispatcher) -> None:
     """Write the records of a hub, close it, and end its processes."""
     services = dispatcher.services
     services.activity.close()
-    services.hosts.close()
+    services.worker_pool.close()
     services.catalogue.close()
     services.catalogue.store.close()

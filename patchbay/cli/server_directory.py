@@ -95,9 +95,9 @@ def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Ca
         if store.names.get(BOOT) is None:
             image, where = boot.load_image(used.boot, store)
             boot.import_image(store, image, where, who="start", why=f"boot image {used.boot}")
-        hosts = WorkerPool(used.hosts)
-        stack.callback(hosts.close)
-        handlers = Handlers(hosts, used.isolation, used.memory, used.folder_of, used.writes)
+        worker_pool = WorkerPool(used.hosts)
+        stack.callback(worker_pool.close)
+        handlers = Handlers(worker_pool, used.isolation, used.memory, used.folder_of, used.writes)
         catalogue = Catalogue(store, used, handlers=handlers, connections=_make_connections(store, used))
         stack.callback(catalogue.close)
         catalogue.read_folder()

@@ -73,7 +73,7 @@ class Handlers:
     Raises ConfigError for an unknown isolation.
     """
 
-    hosts: WorkerPool | None = None
+    worker_pool: WorkerPool | None = None
     isolation: str = INLINE
     memory: int = DEFAULT_MEMORY_MIB
     folder_of: Callable[[str, str | None], Path] | None = None

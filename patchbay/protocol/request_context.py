@@ -151,7 +151,7 @@ class HubServices:
     running: RunningRequests
     tasks: Tasks
     activity: Activity
-    hosts: WorkerPool
+    worker_pool: WorkerPool
     rooms: Rooms
     access: AccessControl
     quotas: Quotas

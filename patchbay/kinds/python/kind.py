@@ -22,15 +22,15 @@ from patchbay.kinds.registry import INLINE, Handlers
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
     needs = requirements_of(source, name, config)
     required = {"requirements": needs.packages} if needs is not None else {}
-    inline = using.hosts is None or _is_inline({**config, **required}, using.isolation)
+    inline = using.worker_pool is None or _is_inline({**config, **required}, using.isolation)
     limits = using.limits(config, inline, name)
     own = using.folder(config, name)
-    if needs is not None and (using.hosts is None or using.environments is None):
+    if needs is not None and (using.worker_pool is None or using.environments is None):
         return _refuse_without_packages(name, needs)
-    if inline or using.hosts is None:
+    if inline or using.worker_pool is None:
         return python_handler(source, cid, name)
     packages = _packages(needs, using)
-    return hosted_handler(using.hosts, source, cid, name, limits, config.get("environment", {}), own, packages)
+    return hosted_handler(using.worker_pool, source, cid, name, limits, config.get("environment", {}), own, packages)
 
 
 def _packages(needs: Requirements | None, using: Handlers) -> PackageEnvironment | None:

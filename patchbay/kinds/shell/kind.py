@@ -15,9 +15,9 @@ from patchbay.processes.confinement.protections import NAMESPACES
 
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
     environment, limits = config.get("environment", {}), using.limits(config, False, name)
-    if using.hosts is None:
+    if using.worker_pool is None:
         return shell_handler(source, name, environment, limits)
-    around = (using.hosts.hidden, using.hosts.wanted, using.hosts.kept)
+    around = (using.worker_pool.hidden, using.worker_pool.wanted, using.worker_pool.kept)
     return shell_handler(source, name, environment, limits, *around)
 
 

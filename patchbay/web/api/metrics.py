@@ -51,7 +51,7 @@ class WorkerMetrics:
         return [
             *self._calls(),
             *self._now(),
-            *self._hosts(),
+            *self._worker_pool(),
             *self._records(),
             *self._limits(),
             *self._build(),
@@ -87,8 +87,8 @@ class WorkerMetrics:
         if isinstance(lag, BusLag) and (milliseconds := lag.milliseconds()) is not None:
             yield _gauge("patchbay_bus_lag_seconds", "How long messages of other hubs take.", milliseconds / 1000)
 
-    def _hosts(self) -> Iterator[Metric]:
-        counts = self._dispatcher.services.hosts.counts()
+    def _worker_pool(self) -> Iterator[Metric]:
+        counts = self._dispatcher.services.worker_pool.counts()
         now = GaugeMetricFamily("patchbay_hosts", "Processes for Python definitions, by state.", labels=["state"])
         for state, number in counts.now.items():
             now.add_metric([state], number)

@@ -65,11 +65,11 @@ class Site:
         catalogue: Catalogue,
         settings: Settings,
         activity: Activity,
-        hosts: WorkerPool,
+        worker_pool: WorkerPool,
         access: AccessControl,
         operators: Operators,
     ) -> None:
-        self._hosts = hosts
+        self._worker_pool = worker_pool
         self.access = access
         self.operators = operators
         self.catalogue = catalogue
@@ -145,7 +145,7 @@ class Site:
             values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
             values |= {"upstream": values["upstream"] | {"output": []}} if values["upstream"] is not None else {}
         runs = describe_isolation(server, self.settings)
-        found = self._hosts.protections() if runs.isolation == "process" else {}
+        found = self._worker_pool.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0), server.standing)
         is_operator = self.operators.lenient_proof().is_operator
         held = len(server.pins.held) if server.pins is not None and is_operator else 0
