@@ -91,6 +91,8 @@ class CatalogueForHub(CatalogueForReading, Protocol):
 
     def catch_up(self) -> None: ...
 
+    def catch_up(self) -> None: ...
+
 
 class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.
