@@ -296,7 +296,8 @@ class Catalogue(VisibleToAll):
 
     def _begin_origins(self) -> bool:
         """Begin the servers that a needed server is made of; return whether one of them had not begun."""
-        names = [name for server in self.served if self._needed(server) for name in self._composer.inputs(server)]
+        made = [(server, names) for server, names in self._composer.inputs().items() if server in self.served]
+        names = [name for server, names in made if self._needed(server) for name in names]
         fresh = [name for name in names if self._needed.add(name)]
         for name in fresh:
             del self._keys[name]

@@ -91,8 +91,6 @@ class CatalogueForHub(CatalogueForReading, Protocol):
 
     def catch_up(self) -> None: ...
 
-    def catch_up(self) -> None: ...
-
 
 class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.

@@ -42,7 +42,11 @@ class Composer:
 
         A server for which nothing has changed stays the same object.
         """
-        bases = {name: base for name, one in every.items() if _composes(base := self._base(one))}
+        bases = {
+            name: base
+            for name, one in every.items()
+            if (one.is_composed or name in self._made) and _composes(base := self._base(one))
+        }
         self._made = {name: made for name, made in self._made.items() if name in bases}
         if not bases:
             return every
@@ -55,10 +59,9 @@ class Composer:
             found[name] = self._make(bases[name], plain, named, readonly)
         return found
 
-    def inputs(self, name: str) -> list[str]:
-        """Return the names of the servers that a server is made of; empty for one that is not made of others."""
-        made = self._made.get(name)
-        return [] if made is None else list(made.inputs)
+    def inputs(self) -> dict[str, list[str]]:
+        """Return the names of the servers that each server is made of, for those that are made of others."""
+        return {name: list(made.inputs) for name, made in self._made.items()}
 
     def _base(self, server: Server) -> Server:
         """Return a server as it was built."""
