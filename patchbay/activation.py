@@ -229,6 +229,25 @@ class Call:
     extra_seconds: float = 0.0
     has_progress: bool = False
 
+    def passed_on(
+        self,
+        server: str,
+        target: Mapping[str, Any],
+        arguments: dict[str, Any],
+        capabilities: Mapping[str, Any],
+        chain: tuple[str, ...],
+    ) -> Call:
+        """Return the call of the origin of an entry of a toolset: the same call with these fields.
+
+        Three times as quick as `dataclasses.replace`, which a call through a toolset would pay each time.
+        """
+        return Call(
+            *(server, target, arguments, self.deadline, self.hub, self.principal, self.sender, capabilities),
+            *(self.log_level, self.progress_token, self.meta, chain, self.cancelled, self.is_repeated),
+            *(self.approval, self.client, self.session, self.find_base_url),
+            *(self.progress_seconds, self.extra_seconds, self.has_progress),
+        )
+
     def left(self) -> float:
         """Return the seconds until the deadline, never negative."""
         return max(0.0, self.deadline - time.monotonic())

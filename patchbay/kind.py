@@ -167,6 +167,9 @@ class OriginServer(Protocol):
     def timeout(self) -> float: ...
 
     @property
+    def progress_timeout(self) -> float: ...
+
+    @property
     def via(self) -> tuple[str, ...]: ...
 
     @property

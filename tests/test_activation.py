@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -136,6 +137,14 @@ def test_the_end_of_an_activation_inside_another_one_cancels_nothing() -> None:
     assert list(activate(lambda given: inner, call)) == [Text("a"), Done()]
     assert list(activate(lambda given: activate(lambda one: iter_events(Done()), given), call)) == [Done()]
     assert not call.cancelled
+
+
+def test_a_call_that_is_passed_on_keeps_every_field_but_those_that_are_named() -> None:
+    changed = {"server": "b", "target": {"f": 1}, "arguments": {"a": 1}, "capabilities": {"c": 1}, "chain": ("x",)}
+    values = {field.name: object() for field in fields(Call)}
+    call = Call(**values)  # type: ignore[arg-type]
+    passed = call.passed_on(**changed)  # type: ignore[arg-type]
+    assert {name: getattr(passed, name) for name in values} == values | changed
 
 
 def iter_events(*events: Event) -> Events:

@@ -157,14 +157,9 @@ class CatalogueHub:
         word, before = f"{server.name}.{descriptor.name}", call.chain[:-1]
         if word in before:
             raise ToolFailed(f"{call.server}.{entry.name} leads back to a tool that called it")
-        inner = replace(
-            call,
-            server=server.name,
-            target=descriptor.target,
-            arguments=arguments,
-            capabilities=_without_tasks(call.capabilities) if server.upstream is not None else call.capabilities,
-            chain=(*before, word),
-        )
+        is_mounted = server.upstream is not None
+        capabilities = _without_tasks(call.capabilities) if is_mounted else call.capabilities
+        inner = call.passed_on(server.name, descriptor.target, arguments, capabilities, (*before, word))
         try:
             place = self.begin_origin_call(call.sender, server.name)
         except OverQuota as problem:

@@ -239,8 +239,9 @@ def new_call(
     target = descriptor.target if descriptor is not None else {}
     seconds = float(target.get("timeout", server.timeout))
     call = Call(server.name, target, arguments, time.monotonic() + seconds, hub=hub, **terms)
-    if server.progress_timeout > seconds:
-        call.progress_seconds, call.extra_seconds = seconds, server.progress_timeout - seconds
+    in_all = target.get("progress_timeout", server.progress_timeout)
+    if in_all > seconds:
+        call.progress_seconds, call.extra_seconds = seconds, in_all - seconds
     return call
 
 

@@ -82,8 +82,7 @@ def _make_tool(
     if not tool.is_for_models:
         raise ConfigError("", "", f"{server.name}.{tool.name} is for apps only")
     origin = Origin(server.name, tool.name, server.version, tool.digest, needs_right)
-    timeout = float(tool.target.get("timeout", server.timeout))
-    target: dict[str, Any] = {ENTRY: name, "timeout": timeout if own_timeout is None else min(timeout, own_timeout)}
+    target: dict[str, Any] = {ENTRY: name, **_time_limits(server, tool, own_timeout)}
     target |= {member: tool.target[member] for member in PASSED_ON if member in tool.target}
     target |= _recorded(server, tool)
     wire = _without_app({**tool.wire, "name": name})
@@ -102,6 +101,15 @@ def _make_tool(
         belongs_to=None,
         other_names=(),
     )
+
+
+def _time_limits(server: OriginServer, tool: Descriptor, own_timeout: float | None) -> dict[str, float]:
+    """Return the members of a target with the time limits of the origin, or that of the toolset where it is shorter."""
+    timeout = float(tool.target.get("timeout", server.timeout))
+    in_all = float(tool.target.get("progress_timeout", server.progress_timeout))
+    if own_timeout is not None and own_timeout < timeout:
+        return {"timeout": own_timeout, "progress_timeout": 0.0}
+    return {"timeout": timeout, "progress_timeout": in_all}
 
 
 def _recorded(server: OriginServer, tool: Descriptor) -> dict[str, str]:

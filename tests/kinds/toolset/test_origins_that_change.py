@@ -36,6 +36,24 @@ def test_a_changed_tool_of_a_mount_is_not_in_the_toolset_before_its_approval(tmp
 
 
 @pytest.mark.process
+def test_a_tool_has_the_time_limits_of_its_origin_or_the_shorter_one_of_the_toolset(tmp_path: Path) -> None:
+    files = {
+        "far.json": mount(None, [tool(0)], timeout=7, progress_timeout=90),
+        "same.json": toolset(include=["far.t0"]),
+        "longer.json": toolset(include=["far.t0"], timeout=60),
+        "shorter.json": toolset(include=["far.t0"], timeout=5),
+        "outer.json": toolset(include=["same.*"]),
+    }
+    hub = hub_with(tmp_path, files)
+    names = ("same", "longer", "shorter", "outer")
+    until(lambda: all("t0" in hub.catalogue.find(name).tools for name in names), "the tools of the mount")
+    targets = [hub.catalogue.find(name).tools["t0"].target for name in names]
+    limits = [(one["timeout"], one["progress_timeout"]) for one in targets]
+    assert limits == [(7, 90), (7, 90), (5, 0), (7, 90)]
+    hub.close()
+
+
+@pytest.mark.process
 def test_the_tools_of_a_server_that_is_off_leave_the_toolset_and_come_back(tmp_path: Path) -> None:
     files = {
         "far.json": mount(None, [tool(0)]),
