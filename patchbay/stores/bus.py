@@ -12,25 +12,26 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from patchbay.callback_mailbox import CallbackMailbox
 
-class LocalSubscription:
+
+class LocalSubscription(CallbackMailbox):
     """One reader. `dropped` counts the messages that a full queue lost; `closed` says that no more will come.
 
     The object is small, because each open stream has one.
     """
 
-    __slots__ = ("_callback", "_changed", "_leave", "_lock", "_size", "_waiting", "closed", "dropped", "topics")
+    __slots__ = ("_changed", "_leave", "_size", "_waiting", "closed", "dropped", "topics")
 
     def __init__(self, topics: Sequence[str], size: int, leave: Callable[[LocalSubscription], None]) -> None:
+        super().__init__()
         self.topics = tuple(topics)
         self.dropped = 0
         self.closed = False
         self._waiting: list[tuple[str, bytes]] = []
         self._size = size
         self._leave = leave
-        self._lock = threading.Lock()
         self._changed: threading.Condition | None = None
-        self._callback: Callable[[], None] | None = None
 
     def offer(self, topic: str, message: bytes) -> None:
         """Queue a message; a full queue drops its oldest message."""
@@ -61,29 +62,14 @@ class LocalSubscription:
                 if left <= 0 or not self._changed.wait(left):
                     return
 
-    def call_when_ready(self, callback: Callable[[], None]) -> bool:
-        """Call back once, from whichever thread, when there is a message or it is closed.
-
-        False when that is so now: then nothing is called.
-        """
-        with self._lock:
-            if self._waiting or self.closed:
-                return False
-            self._callback = callback
-            return True
-
-    def cancel_call(self) -> bool:
-        """Forget the callback; False when it was called, or is being called."""
-        with self._lock:
-            found, self._callback = self._callback is not None, None
-        return found
+    def _is_ready(self) -> bool:
+        return bool(self._waiting) or self.closed
 
     def _woken(self) -> Callable[[], None] | None:
         """Wake the threads that wait; what is to be called, outside the lock."""
         if self._changed is not None:
             self._changed.notify_all()
-        callback, self._callback = self._callback, None
-        return callback
+        return self._take_callback()
 
     def close(self) -> None:
         """End the subscription; a waiting `get` returns None. Closing twice is harmless."""

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import anyio
 import orjson
 
+from patchbay.callback_mailbox import CallbackMailbox
 from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.connection.time_budget import TimeBudget
 from patchbay.client.errors import McpFailure
@@ -99,7 +100,7 @@ class RequestEnd:
     problem: BaseException | None = None
 
 
-class RequestRun:
+class RequestRun(CallbackMailbox):
     """One request, seen from both sides. `seconds` is its time limit, None for no limit.
 
     It is the Mailbox of a caller that waits without a thread: a message is an item, or the end.
@@ -108,6 +109,7 @@ class RequestRun:
     closed = False
 
     def __init__(self, loop: EventLoopThread, method: str, seconds: float | None) -> None:
+        super().__init__()
         self.method = method
         self.seconds = seconds
         self.clock = TimeBudget(seconds)
@@ -138,11 +140,9 @@ class RequestRun:
         self._end: RequestEnd | None = None
         self._dropped = 0
         self._stalled = False
-        self._lock = threading.Lock()
         self._asleep = threading.Lock()
         """Taken by the caller's thread to sleep, and released to wake it: cheaper than a condition."""
         self._asleep.acquire()
-        self._call_back: Callable[[], None] | None = None
         self._room = asyncio.Event()
 
     def reset_round(self) -> None:
@@ -224,7 +224,7 @@ class RequestRun:
         """Wake the caller's thread, or let its next wait return at once; call back. The lock is held."""
         if self._asleep.locked():
             self._asleep.release()
-        call_back, self._call_back = self._call_back, None
+        call_back = self._take_callback()
         if call_back is not None:
             call_back()
 
@@ -271,22 +271,8 @@ class RequestRun:
         while not self.has_news and self.sleep(None if end is None else end - time.monotonic()):
             pass
 
-    def call_when_ready(self, callback: Callable[[], None]) -> bool:
-        """Call back once, from any thread, when there is an item or the end; False when that is so now.
-
-        The callback returns at once and takes no item.
-        """
-        with self._lock:
-            if self.has_news:
-                return False
-            self._call_back = callback
-            return True
-
-    def cancel_call(self) -> bool:
-        """Forget the callback; False when it was called."""
-        with self._lock:
-            call_back, self._call_back = self._call_back, None
-        return call_back is not None
+    def _is_ready(self) -> bool:
+        return self.has_news
 
     def reply(self, pending: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""

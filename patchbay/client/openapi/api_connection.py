@@ -13,7 +13,6 @@ import asyncio
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from queue import Empty
@@ -21,6 +20,7 @@ from typing import Any
 
 import httpx2
 
+from patchbay.callback_mailbox import CallbackMailbox
 from patchbay.client.addresses.targets import mask_url
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import ServerTimeout, Unreachable
@@ -42,15 +42,15 @@ Piece = Reply | bytes | PatchbayError | None
 """The head of an answer (a Reply without its body), bytes of its body, the error that ends it, or None at its end."""
 
 
-class ApiExchange:
+class ApiExchange(CallbackMailbox):
     """One request that runs: a mailbox that receives its head, the pieces of its body, and its end."""
 
     closed = False
 
     def __init__(self) -> None:
+        super().__init__()
         self._pieces: deque[Piece] = deque()
-        self._changed = threading.Condition()
-        self._call_back: Callable[[], None] | None = None
+        self._changed = threading.Condition(self._lock)
         self.running: Future[None] | None = None
         self.has_connected = False
         """Whether the last attempt to send the request opened a connection; else it used a kept one."""
@@ -67,7 +67,7 @@ class ApiExchange:
         with self._changed:
             self._pieces.append(piece)
             self._changed.notify_all()
-            call_back, self._call_back = self._call_back, None
+            call_back = self._take_callback()
         if call_back is not None:
             call_back()
 
@@ -84,19 +84,8 @@ class ApiExchange:
         with self._changed:
             self._changed.wait_for(lambda: self._pieces, timeout)
 
-    def call_when_ready(self, callback: Callable[[], None]) -> bool:
-        """Call back once, from any thread, when there is a piece; False when that is so now."""
-        with self._changed:
-            if self._pieces:
-                return False
-            self._call_back = callback
-            return True
-
-    def cancel_call(self) -> bool:
-        """Forget the callback; False when it was called, or is being called."""
-        with self._changed:
-            call_back, self._call_back = self._call_back, None
-        return call_back is not None
+    def _is_ready(self) -> bool:
+        return bool(self._pieces)
 
     def close(self) -> None:
         """Cancel the request if it still runs."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
+from patchbay.callback_mailbox import CallbackMailbox
 from patchbay.events import Wait
 from patchbay.rooms.session import RoomSession
 from patchbay.views.sse import COMMENT, RETRY, event
@@ -18,15 +19,14 @@ from patchbay.views.sse import COMMENT, RETRY, event
 MAX_DELIVERIES_PER_READ = 64
 
 
-class SessionMailbox:
+class SessionMailbox(CallbackMailbox):
     """A room session as a subscription that a stream waits for (`patchbay.store.Subscription`)."""
 
     def __init__(self, session: RoomSession) -> None:
+        super().__init__()
         self.dropped = 0
         self.closed = False
         self._news = threading.Event()
-        self._callback: Callable[[], None] | None = None
-        self._lock = threading.Lock()
         self._session = session
         session.listen(self.wake)
 
@@ -34,7 +34,7 @@ class SessionMailbox:
         """Wake the reader. Thread-safe."""
         self._news.set()
         with self._lock:
-            callback, self._callback = self._callback, None
+            callback = self._take_callback()
         if callback is not None:
             callback()
 
@@ -53,19 +53,8 @@ class SessionMailbox:
         """Wait until there may be something, no longer than `timeout` seconds."""
         self._news.wait(timeout)
 
-    def call_when_ready(self, callback: Callable[[], None]) -> bool:
-        """Call back once when there may be something; False when that is so now."""
-        with self._lock:
-            if self._news.is_set():
-                return False
-            self._callback = callback
-        return True
-
-    def cancel_call(self) -> bool:
-        """Forget the callback; False when it was called."""
-        with self._lock:
-            callback, self._callback = self._callback, None
-        return callback is not None
+    def _is_ready(self) -> bool:
+        return self._news.is_set()
 
     def close(self) -> None:
         """End the stream: another one reads the session, or it is over."""
