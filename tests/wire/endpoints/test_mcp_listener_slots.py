@@ -16,7 +16,8 @@ from tests.waiting import BOUND, until
 
 SOURCE = """import time
 
-def hangs() -> str:
+def hangs(context) -> str:
+    context.log("it begins")  # with a message, the stream begins at once
     while True:
         time.sleep(0.02)
 
