@@ -46,10 +46,11 @@ from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_webhook_ended
+from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.jobs.jobs import Jobs
 from patchbay.protocol.lists import Lists
-from patchbay.protocol.request_context import HubServices, RunningRequests
 from patchbay.protocol.run_tool import call_from_tool
+from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.calling import ScheduledCalls
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.server_shares import ServerShares

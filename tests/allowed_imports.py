@@ -9,7 +9,7 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/app.py": ("python.workers.worker_pool",),
     "patchbay/assembly.py": ("python.workers.worker_pool",),
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
-    "patchbay/protocol/request_context.py": ("python.workers.worker_pool",),
+    "patchbay/protocol/hub_services.py": ("python.workers.worker_pool",),
     "patchbay/web/operator/pasting.py": ("openapi.configuration",),
     "patchbay/web/pages/site.py": ("python.workers.worker_pool",),
 }

@@ -27,11 +27,13 @@ from patchbay.protocol.calls import Answers, relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference
 from patchbay.protocol.first_lists import await_first_lists, find_mount, knows_target
+from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.methods import METHODS
-from patchbay.protocol.request_context import Cancellations, HubServices, RequestContext
+from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.routing import narrowed
+from patchbay.protocol.running_requests import Cancellations
 from patchbay.protocol.streams.call_names import CallName, named_in
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.translate import not_served

@@ -5,8 +5,8 @@ from __future__ import annotations
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.inspection import InspectedServers
-from patchbay.protocol.request_context import HubServices
 from patchbay.settings import whole_environment
 from patchbay.syntax import SYNTAX_LOCK
 from patchbay.web.access.approvals import approvals_blueprint

@@ -9,7 +9,7 @@ import pytest
 from patchbay.activation import CancelFlag
 from patchbay.errors import UnknownSession
 from patchbay.messages.versions import REVISIONS
-from patchbay.protocol.request_context import RunningRequests
+from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.sessions import Sessions
 from patchbay.store import Journal
 from patchbay.stores.memory import MemoryStore

@@ -19,9 +19,9 @@ from patchbay.errors import MissingCapability, WrongArguments
 from patchbay.events import LOG_LEVELS, Ask, Detach, Done, Event, Failed, Log
 from patchbay.jsonrpc import Rendered, Result
 from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.names import Params, TooMany, bound, unfit
-from patchbay.protocol.request_context import HubServices
 from patchbay.protocol.run_tool import ToolRun, run_tool
 
 log = logging.getLogger(__name__)

@@ -22,12 +22,13 @@ from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, OverQ
 from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
 from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.native.calls import events_of
 from patchbay.protocol.native.introspection import introspect, plexus_hash
 from patchbay.protocol.native.names import CannotBegin, Params, find, find_owner
-from patchbay.protocol.request_context import Cancellations, HubServices
+from patchbay.protocol.running_requests import Cancellations
 from patchbay.views.native import Item, Stamp, guidance, items, notification
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from patchbay.activation import CancelFlag
-from patchbay.protocol import request_context
-from patchbay.protocol.request_context import Cancellations, RunningRequests
+from patchbay.protocol import running_requests
+from patchbay.protocol.running_requests import Cancellations, RunningRequests
 from patchbay.stores.bus import LocalSubscription
 from patchbay.stores.memory import MemoryStore
 from tests.waiting import until
@@ -31,7 +31,7 @@ def test_a_cancellation_arrives_after_any_failure_of_the_store(monkeypatch: pyte
         looks.append(1)
         return get(self, timeout)
 
-    monkeypatch.setattr(request_context, "LISTEN_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(running_requests, "LISTEN_POLL_SECONDS", 0.01)
     monkeypatch.setattr(LocalSubscription, "get", counted)
     store, running, flag, before = Failing(), RunningRequests(), CancelFlag(), set(threading.enumerate())
     here, there = Cancellations(running, store, alone=False), Cancellations(RunningRequests(), store, alone=False)
