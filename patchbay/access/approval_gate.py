@@ -66,8 +66,8 @@ class ApprovalGate:
         sender = call.sender
         if not isinstance(sender, Principal) or not descriptor.is_destructive:
             return False
-        needed = [(one.server, one.name) for one in descriptor.origins if one.needs_right]
-        return any(self._asks(sender, *each) for each in ((server.name, descriptor.name), *needed))
+        origins = [(one.server, one.name) for one in descriptor.origins]
+        return any(self._asks(sender, *each) for each in ((server.name, descriptor.name), *origins))
 
     def _gated(self, server: Server, descriptor: Descriptor, call: Call, events: Events) -> Events:
         given = canonical_arguments(call.arguments)

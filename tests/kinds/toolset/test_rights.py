@@ -166,12 +166,21 @@ def test_an_approval_through_a_toolset_names_both_and_is_for_this_origin_only(hu
     assert call(hub, "release", "open", ann, {}) == "really opened 1"
 
 
-def test_an_approval_that_a_grant_asks_for_holds_on_either_side(tmp_path: Path) -> None:
-    found = team_hub(tmp_path, {**FILES, **SETS, **DANGEROUS})
+def test_an_approval_that_a_grant_asks_for_at_any_origin_is_asked_for_at_the_toolset(tmp_path: Path) -> None:
+    files = {**FILES, **SETS, **DANGEROUS, "far.json": toolset(include=["release.push"])}
+    found = team_hub(tmp_path, files)
     found.catalogue.hub.gate.wait_seconds = 0.0
     key = new_key(found, "ann")
-    asked = {"to": ["key:ann"], "may": ["call"], "on": ["git.git_push"], "call": "approve"}
-    set_grants(found, {"grants": [on("release", "strict"), asked]})
-    assert "needs an approval" in call(found, "strict", "push", key, {})
-    assert call(found, "release", "push", key, {}) == "pushed ."
+    cases = {
+        ("git.git_push", ("release", "strict", "far")): {"release", "strict", "far"},
+        ("release.push", ("git", "strict", "far")): {"release", "far"},
+        ("far.push", ("git", "release", "strict")): {"far"},
+    }
+    for (asked, free), held in cases.items():
+        set_grants(found, {"grants": [on(*free), {**on(asked), "call": "approve"}]})
+        texts = {one: call(found, one, "push", key, {}) for one in ("release", "strict", "far")}
+        assert {one for one, text in texts.items() if "needs an approval" in text} == held
+        assert {one for one, text in texts.items() if text == "pushed ."} == texts.keys() - held
+    set_grants(found, {"grants": [on("*"), {**on("git.git_push"), "call": "approve"}]})
+    assert call(found, "far", "push", key, {}) == "pushed ."
     found.close()
