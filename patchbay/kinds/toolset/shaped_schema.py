@@ -23,8 +23,11 @@ DEFINITIONS = ("$defs", "definitions")
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_ONES = ("not", "if", "then", "else")
+_OTHERS = ("additionalProperties", "unevaluatedProperties")
 _REFUSED = ("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor", "$anchor", "$id")
 """Keywords with which a part of a schema means something else in another place."""
+
+_ONE_OF_EACH_TYPE: tuple[Any, ...] = (None, True, 1, 0.5, "x", [], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class Shape:
 def shape_schema(schema: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     """Return a schema of arguments as callers see it. Raises ConfigError with the reason for one that cannot be shaped.
 
-    Where the schema says nothing about other arguments and one is fixed, it has no others: an origin that knows another
-    spelling of a fixed argument does not get it.
+    Where the schema says nothing about other arguments, or allows any, and one is fixed, it has no others: an origin
+    that knows another spelling of a fixed argument does not get it.
     """
     _check_references(schema)
     shaped = _Shaper(schema, shape).reduce(schema, 0)
@@ -61,7 +64,7 @@ def shape_schema(schema: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
         raise ConfigError("", "", "the fixed values do not fit the schema of the origin")
     assert isinstance(shaped, dict)
     shaped.setdefault("type", "object")
-    if shape.hidden and not {"additionalProperties", "unevaluatedProperties"} & shaped.keys():
+    if shape.hidden and shaped.keys().isdisjoint(_OTHERS):
         is_simple = not any(key in shaped for key in (*_IN_PLACE_LISTS, "if", "dependentSchemas", "patternProperties"))
         shaped["additionalProperties" if is_simple else "unevaluatedProperties"] = False
     return _with_definitions(shaped, schema)
@@ -86,6 +89,10 @@ class _Shaper:
         shaped = {
             key: value for key, value in schema.items() if key not in DEFINITIONS and key not in ("$ref", "$schema")
         }
+        if self._shape.hidden:
+            for key in _OTHERS:
+                if key in shaped and self._takes_anything(shaped[key]):
+                    del shaped[key]
         more: list[Any] = []
         if "$ref" in schema:
             more.append(self.reduce(self._target(schema["$ref"]), depth + 1))
@@ -173,6 +180,10 @@ class _Shaper:
     def _fits(self, schema: Any, value: Any) -> bool:
         checker = validator({**self._definitions, "properties": {"value": schema}})
         return bool(checker.is_valid({"value": value}))
+
+    def _takes_anything(self, schema: Any) -> bool:
+        """Whether a schema of other arguments describes none: a value of each type fits."""
+        return all(self._fits(schema, value) for value in _ONE_OF_EACH_TYPE)
 
     def _target(self, reference: Any) -> Any:
         """Return the definition that a reference names."""

@@ -11,10 +11,11 @@ import orjson
 import pytest
 
 from patchbay.config import parse_config
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, WrongArguments
 from patchbay.kinds.toolset.arguments import Argument, make_shaping
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import MODERN, Hub
+from tests.kinds.calls import call_of
 from tests.kinds.toolset.sets import hub_with, listed, problems, toolset
 
 SHAPED = {
@@ -185,6 +186,34 @@ def test_a_fixed_argument_is_decided_everywhere_in_the_schema(
     assert [checker.is_valid(one) for one in bad] == [False] * len(bad)
     for one in (each for each in (*good, *bad) if "a" not in each):
         assert checker.is_valid(one) == whole.is_valid({"a": "s", **one})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**TWO, "additionalProperties": True},
+        {**TWO, "additionalProperties": {}},
+        {**TWO, "additionalProperties": {"description": "Anything else."}},
+        {**TWO, "additionalProperties": {"$ref": "#/$defs/Any"}, "$defs": {"Any": True}},
+        {**TWO, "unevaluatedProperties": True},
+        {**TWO, "allOf": [{"additionalProperties": True}]},
+        {**TWO, "anyOf": [{"required": ["b"], "unevaluatedProperties": {}}]},
+        {"type": "object", "$ref": "#/$defs/T", "$defs": {"T": {**TWO, "additionalProperties": True}}, **TWO},
+    ],
+)
+def test_with_a_fixed_argument_the_origin_gets_no_argument_that_it_does_not_describe(schema: dict[str, Any]) -> None:
+    shaping = make_shaping({"a": Argument(value=("s",))}, schema, True)
+    call = call_of({})
+    assert shaping.make_arguments({"b": 1}, call) == {"a": "s", "b": 1}
+    with pytest.raises(WrongArguments) as raised:
+        shaping.make_arguments({"b": 1, "path": "other"}, call)
+    assert "path" in raised.value.message
+
+
+def test_other_arguments_that_the_origin_describes_stay() -> None:
+    schema = {**TWO, "additionalProperties": {"type": "string"}}
+    shaping = make_shaping({"a": Argument(value=("s",))}, schema, True)
+    assert shaping.make_arguments({"label": "x"}, call_of({})) == {"a": "s", "label": "x"}
 
 
 @pytest.mark.parametrize(
