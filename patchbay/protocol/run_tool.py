@@ -66,6 +66,9 @@ class ToolRun:
         self.descriptor = descriptor
         self.call = call
         self._hub = hub
+        most = descriptor.target.get("max_bytes")  # of a tool of a toolset
+        if reference is not None and most is not None:
+            reference = Reference(reference.keep, min(most, reference.limit))
         self._reference = reference
         self._whole: dict[str, Any] | None = None
         self._promised = "outputSchema" in descriptor.wire and descriptor.source != "upstream"

@@ -21,13 +21,17 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's."""
+    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's.
+
+    `max_bytes` is the size of a text of its result above which the text is a link with its beginning.
+    """
 
     origin: str
     title: str | None = None
     description: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
         return NamedTool(given)
     arguments = {name: parse_argument(one) for name, one in given.get("arguments", {}).items()}
     texts = given.get("title"), given.get("description")
-    return NamedTool(given["from"], *texts, given.get("annotations", {}), arguments)
+    return NamedTool(given["from"], *texts, given.get("annotations", {}), arguments, given.get("max_bytes"))
 
 
 def check_fields(fields: Mapping[str, Any], where: str) -> None:

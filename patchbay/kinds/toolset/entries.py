@@ -21,6 +21,9 @@ from patchbay.kinds.toolset.selection import Choice
 ENTRY = "entry"
 """The member of a target that names the tool of the toolset."""
 
+MAX_BYTES = "max_bytes"
+"""The member of a target with the size of a text above which the text is a link."""
+
 PASSED_ON = ("streams", "approve", "job")
 """The members of a target that also hold for a call through a toolset."""
 
@@ -92,6 +95,10 @@ def _make_tool(
             wire["annotations"] = _stricter(f"tools.{name}", tool, named.annotations)
     if shaping is not None:
         wire["inputSchema"] = shaping.shown
+    limits = [one for one in (tool.target.get(MAX_BYTES), named.max_bytes if named else None) if one is not None]
+    if limits:
+        target[MAX_BYTES] = min(limits)
+        wire.pop("outputSchema", None)  # a link is not the structured result that the schema promises
     return replace(
         tool,
         name=name,

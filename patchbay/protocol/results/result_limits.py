@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 NOT_KEPT = "too large to be kept (setting result_size)"
 
 HEAD = 4096
-"""Characters at the beginning of a large text that stay in the result."""
+"""Characters at the beginning of a large text that stay in the result, if the limit is not smaller."""
 
 
 def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descriptor) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descript
             content.append(item)
         else:
             cut = True
-            content += _by_reference(item["text"], data, keep, descriptor)
+            content += _by_reference(item["text"], data, keep, descriptor, limit)
     shown = {**result, "content": content}
     if (cut or structure is not None) and not promised:
         shown.pop("structuredContent", None)
@@ -126,12 +126,12 @@ def _large_structure(result: dict[str, Any], limit: int) -> bytes | None:
     return data if len(data) > limit else None
 
 
-def _by_reference(text: str, data: bytes, keep: Keep, descriptor: Descriptor) -> list[dict[str, Any]]:
+def _by_reference(text: str, data: bytes, keep: Keep, descriptor: Descriptor, limit: int) -> list[dict[str, Any]]:
     try:
         [block] = linked(keep, data, f"{descriptor.name} output", "text/plain")
     except ContentError as problem:
         _tell_not_kept(descriptor, problem)
         return [{"type": "text", "text": text}]
     where = f"the whole text is at {block['uri']}" if "uri" in block else f"the whole text is {NOT_KEPT}"
-    head = {"type": "text", "text": text[:HEAD] + f"\n[... {len(data)} bytes in all; {where}]"}
+    head = {"type": "text", "text": text[: min(HEAD, limit)] + f"\n[... {len(data)} bytes in all; {where}]"}
     return [head, block] if "uri" in block else [head]

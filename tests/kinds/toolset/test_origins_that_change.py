@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.assembly import assemble
+from patchbay.catalogue.needed_servers import NeededServers
+from patchbay.cli.local_hub import close_hub
 from patchbay.pins.approval import approve
+from patchbay.settings import Settings
 from tests.kinds.toolset.sets import FILES, hub_with, listed, problems, toolset, write
 from tests.upstreams.changing import control, mount, tool, waiting
 from tests.waiting import until
@@ -91,3 +95,23 @@ def test_an_entry_that_no_longer_fits_its_origin_is_broken_alone_and_named(
     write(hub, "git.py", FILES["git.py"])
     assert set(listed(hub)) == {"history", "clock"} and problems(hub) == {}
     hub.close()
+
+
+@pytest.mark.process
+def test_a_process_for_one_toolset_begins_the_servers_behind_it(tmp_path: Path) -> None:
+    servers = tmp_path / "servers"
+    servers.mkdir()
+    files = {
+        "far.json": mount(None, [tool(0)]),
+        "other.json": mount(None, [tool(1)]),
+        "inner.json": toolset(include=["far.t0"]),
+        "release.json": toolset(include=["inner.*"]),
+    }
+    for name, text in files.items():
+        (servers / name).write_text(text)
+    settings = Settings(data=tmp_path / "data", servers=servers, store="memory")
+    dispatcher = assemble(settings, lambda: float("inf"), needed=NeededServers(["release"]))
+    catalogue = dispatcher.services.catalogue
+    until(lambda: set(catalogue.find("release").tools) == {"t0"}, "the tools of the mount behind the toolset")
+    assert catalogue.find("other").tools == {}
+    close_hub(dispatcher)
