@@ -8,7 +8,7 @@ settings. Arguments and results are in these entries and not in the blob store, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -48,6 +48,9 @@ time limit reached, a question to the caller, a task that goes on."""
 RAISED = "raised"
 """The kind of the last moment of a stored row: its words are what the author's code raised, as JSON."""
 
+ORIGINS = "origins"
+"""The kind of the moment of a stored row that says what is behind a tool of a toolset, as JSON."""
+
 TIMES = 3
 """The times at the beginning of a stored row."""
 
@@ -70,7 +73,8 @@ class Record:
     `events` counts the events, the ending included; `size` is the approximate size of the answer in bytes. `arguments`
     and `answer` are JSON, None if they were not stored; their CIDs are of that JSON in canonical form. `moments` are
     the first events. `session` and `task` are digests of the ids. `raised` is what the author's code raised, for the
-    operator; without messages where contents are not stored.
+    operator; without messages where contents are not stored. `origins` says what is behind a tool of a toolset
+    (`patchbay.descriptors.Origin`), for the operator.
     """
 
     id: str
@@ -102,12 +106,14 @@ class Record:
     answer_cid: str | None
     moments: tuple[EventSummary, ...] = ()
     raised: Raised = ()
+    origins: tuple[Mapping[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, with its time also as ISO 8601."""
         values = {name: getattr(self, name) for name in _FIELDS}
         values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
         values["raised"] = raised_to_json(self.raised)
+        values["origins"] = list(self.origins)
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
@@ -132,6 +138,7 @@ class Record:
             answer_cid=None,
             moments=tuple(EventSummary(each.ms, each.kind, "") for each in self.moments),
             raised=(),
+            origins=(),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -139,8 +146,8 @@ class Record:
         return {name: value for name, value in self.to_json().items() if name not in _LONG_FIELDS}
 
 
-_LONG_FIELDS = ("arguments", "answer", "moments", "raised")
-_FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised"))
+_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised")
+_FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised", "origins"))
 _Target = tuple[str, tuple[str | None, ...]]
 
 WIDTH = len(_FIELDS) - 1
@@ -260,8 +267,15 @@ def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> 
         run.task,
         *contents,
         [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()]
+        + _origins_moment(run)
         + ([[0, RAISED, orjson.dumps(raised_to_json(run.raised, is_kept)).decode()]] if run.raised else []),
     ]
+
+
+def _origins_moment(run: CallRecording) -> list[list[Any]]:
+    """Return the moment that says what is behind a called tool of a toolset; nothing for any other call."""
+    origins = run.descriptor.origins if run.descriptor is not None else ()
+    return [[0, ORIGINS, orjson.dumps([one.to_json() for one in origins]).decode()]] if origins else []
 
 
 def _session(run: CallRecording) -> str | None:
@@ -309,8 +323,9 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
     values += [*_read_content(arguments, arguments_digest), *_read_content(answer, answer_digest)]
     moments = row[WIDTH] if len(row) > WIDTH else ()
     raised = next((raised_from_json(orjson.loads(words)) for _, kind, words in moments if kind == RAISED), ())
-    shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind != RAISED)
-    return Record(*[*values, shown, raised])
+    origins = next((tuple(orjson.loads(words)) for _, kind, words in moments if kind == ORIGINS), ())
+    shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind not in (RAISED, ORIGINS))
+    return Record(*[*values, shown, raised, origins])
 
 
 def _read_content(text: str | None, digest: str | None) -> tuple[Any, str | None]:

@@ -157,10 +157,11 @@ _CALL = {
     "answer_cid": nullable(TEXT),
 }
 _MOMENTS = array_of(object_of(ms=MS, kind=TEXT, words=TEXT))
+_ORIGINS = array_of(object_of(name=TEXT, server=TEXT, tool=TEXT, version=TEXT))
 _APPROVAL = object_of(
     **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
     arguments=nullable(TEXT),
-    origins=array_of(object_of(name=TEXT, server=TEXT, tool=TEXT, version=TEXT)),
+    origins=_ORIGINS,
     state=one_of("waiting", "approved", "refused", "used", "expired"),
     waits=FLAG,
     made=UNIX,
@@ -343,7 +344,7 @@ SCHEMAS: dict[str, Schema] = {
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=LINK),
     "CallSummary": object_of(**_CALL),
-    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED),
+    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED, origins=_ORIGINS),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
     "Room": object_of(
         room=object_of(**_ROOM, endpoint=LINK),

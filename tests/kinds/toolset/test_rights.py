@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from patchbay.access.audit.chain import read_lines
+from patchbay.activity.records import Filter
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import FILES, toolset
@@ -137,6 +138,20 @@ def test_the_audit_row_of_a_call_names_both_with_both_digests(hub: Hub, ann: dic
 def newest_row(hub: Hub, server: str, name: str) -> dict[str, Any] | None:
     rows = [orjson.loads(line) for line in read_lines(hub.catalogue.store.journal)]
     return next((row for row in reversed(rows) if (row.get("server"), row.get("name")) == (server, name)), None)
+
+
+def test_the_record_of_a_call_names_both_to_the_operator_alone(hub: Hub, ann: dict[str, str]) -> None:
+    set_grants(hub, {"grants": [on("outer", may=("call", "see"))]})
+    assert "/srv" in call(hub, "outer", "log", ann)
+    record = until(lambda: next(iter(hub.activity.recent(Filter(server="outer", tool="log")).records), None), "it")
+    assert [(one["server"], one["name"]) for one in record.origins] == [("release", "history"), ("git", "git_log")]
+    operator = {"Authorization": f"Bearer {hub.token}"}
+    page = f"/activity/{record.id}"
+    assert "git.git_log" in hub.client.get(page, headers=operator | {"Accept": "text/html"}).text
+    assert hub.client.get(page, headers=operator | {"Accept": "application/json"}).json == record.to_json()
+    assert record.for_strangers().origins == ()
+    assert "git_log" not in hub.client.get(page, headers=ann).text
+    assert "git_log" not in hub.client.get("/activity.json", headers=ann).text
 
 
 def waiting_calls(hub: Hub, operator: dict[str, str]) -> list[Any]:
