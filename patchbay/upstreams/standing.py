@@ -81,7 +81,7 @@ class Health:
     def sentence(self) -> str:
         """The state as a sentence."""
         if self.state == "up":
-            return f"it answers, {self.speaks or f'in revision {self.revision}'}{self.note}"
+            return f"connected ({self.speaks or f'MCP {self.revision}'}){self.note}"
         if self.state == "connecting":
             return "the hub connects to it for the first time"
         if self.state == "sign-in":

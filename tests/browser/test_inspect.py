@@ -115,7 +115,7 @@ def test_the_second_hub_is_mounted_and_called_through_the_mount(tab: Tab, base: 
     page.get_by_label("Name below /mcp/").fill("atelier")
     page.get_by_role("button", name="Mount", exact=True).click()
     expect(page).to_have_url(f"{tab.base}/servers/atelier", timeout=BOUND)
-    expect(page.get_by_text("This server is mounted.")).to_be_visible()
+    expect(page.get_by_text("Connected (MCP")).to_be_visible()
     assert tab.item("atelier", "say").call(text="through the mount")["content"][0]["text"] == "through the mount"
 
 

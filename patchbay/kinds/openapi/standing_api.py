@@ -199,7 +199,7 @@ class StandingApi(PinnedMount["ApiMount"]):
                 self._context.announce()
         if api is not None or self.health.state != "up":
             version = self._describe_version(api)
-            self.health = Health("up", revision=version, speaks=f"and its document is {version}")
+            self.health = Health("up", revision=version, speaks=version)
         self.state_known.set()
         if before is None:
             log.info("the document of %s was read", self.mount.name)

@@ -26,9 +26,9 @@ from patchbay.web.rendering.icons import find_icon
 
 HINTS = {
     "readOnlyHint": ("reads only", "may change things"),
-    "destructiveHint": ("may destroy", "destroys nothing"),
+    "destructiveHint": ("may delete or overwrite", "not destructive"),
     "idempotentHint": ("safe to repeat", "not safe to repeat"),
-    "openWorldHint": ("reaches outside", "stays inside"),
+    "openWorldHint": ("outside access", "no outside access"),
 }
 """Tool annotations in words: (when true, when false)."""
 

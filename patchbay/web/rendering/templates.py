@@ -22,6 +22,7 @@ from markupsafe import Markup, escape
 
 from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.contents.links import format_time
+from patchbay.catalogue.rows import BOOT
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
 from patchbay.store import Store
@@ -119,6 +120,7 @@ def _add_filters(env: Environment) -> Environment:
     env.filters["short"] = shorten_cid
     env.filters["shown"] = show_hidden_characters
     env.filters["sentence"] = as_sentence
+    env.filters["worded"] = describe_origin
     env.filters["letter"] = first_letter
     env.filters["tint"] = choose_tint
     return env
@@ -168,6 +170,14 @@ def mark_matches(text: str) -> Markup:
 def as_sentence(text: str) -> str:
     """Format a message as a sentence: with a capital letter at the start and a full stop at the end."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def describe_origin(name: str) -> str:
+    """Return the kind or the origin of a server as people call it; a name without other words stays as it is."""
+    return _WORDS.get(name, name)
+
+
+_WORDS = {"upstream": "mounted", BOOT: "built in", "variables/mcps": "variable mcps"}
 
 
 def shorten_cid(cid: str) -> str:

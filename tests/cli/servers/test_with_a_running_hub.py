@@ -132,7 +132,7 @@ def test_a_restarted_mount_has_a_new_program(folder: Path, hub: Hub) -> None:
 
     since = began()
     restarted = command(folder, "restart", "piped")
-    assert (restarted.code, "it answers" in restarted.out) == (0, True), restarted
+    assert (restarted.code, "connected" in restarted.out) == (0, True), restarted
     until(lambda: began() > since, "every worker has a new program")
     assert "piped: it answers" in command(folder, "logs", "piped").err
 

@@ -164,7 +164,7 @@ def test_a_document_that_cannot_be_read_changes_nothing_and_the_page_gives_the_r
         return dict(found["server"]["upstream"])
 
     with mounted(tmp_path, PATHS, refresh=1) as (hub, api):
-        assert health(hub)["sentence"] == "it answers, and its document is OpenAPI 3.1.0"
+        assert health(hub)["sentence"] == "connected (OpenAPI 3.1.0)"
         good, api.document = api.document, {"no": "document"}
         until(lambda: health(hub)["state"] == "down", "the failure")
         assert 'expected "openapi": "3.x" or "swagger": "2.0"' in health(hub)["reason"]
