@@ -185,6 +185,9 @@ class CatalogueHub:
             raise ToolFailed(f"{shown} is not available now")
         if found.digest != origin.digest:
             raise ToolFailed(f"{shown} has changed since it was listed: list the tools again")
+        if server.version != origin.version or found.origins != entry.origins[1:]:
+            # Its approval and its record name what was there when the call began.
+            raise ToolFailed(f"{shown} has changed since this call began: send the call again")
         return server
 
     def _origin_events(self, server: Server, descriptor: Descriptor, call: Call, place: CallPlace | None) -> Events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from patchbay.access.audit.chain import read_lines
 from patchbay.activity.records import Filter
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
-from tests.kinds.toolset.sets import FILES, toolset
-from tests.waiting import until
+from tests.kinds.toolset.sets import FILES, toolset, write
+from tests.waiting import BOUND, until
 
 DANGEROUS = {
     "safe.py": 'def open_safe(number: int = 1) -> str:\n    """Open the safe."""\n    return f"opened {number}"\n',
@@ -179,6 +180,31 @@ def test_an_approval_through_a_toolset_names_both_and_is_for_this_origin_only(hu
     waiting = waiting_calls(hub, operator)
     hub.client.post("/approvals", data={"id": waiting[0]["id"], "do": "approve"}, headers=operator)
     assert call(hub, "release", "open", ann, {}) == "really opened 1"
+
+
+@pytest.mark.parametrize(("server", "tool"), [("release", "open"), ("wide", "open")])
+def test_what_changes_while_a_call_waits_for_its_approval_does_not_run(tmp_path: Path, server: str, tool: str) -> None:
+    """`wide` has the tool of a toolset: the server behind that one changes, and the toolset itself does not."""
+    found = team_hub(tmp_path, {**FILES, **SETS, **DANGEROUS, "wide.json": toolset(include=["release.open"])})
+    found.catalogue.hub.gate.wait_seconds = BOUND
+    operator = {"Authorization": f"Bearer {found.token}", "Accept": "application/json"}
+    headers = {"Authorization": f"Bearer {found.token}"}
+    texts: list[str] = []
+    thread = threading.Thread(target=lambda: texts.append(call(found, server, tool, headers, {})))
+    thread.start()
+    first = until(lambda: waiting_calls(found, operator), "the call that waits")[0]
+    write(found, "safe.py", DANGEROUS["safe.py"].replace('"opened', '"really opened'))
+    decided = found.client.post("/approvals", data={"id": first["id"], "do": "approve"}, headers=operator)
+    assert (decided.json or {})["state"] == "approved"
+    thread.join(BOUND)
+    assert texts == [f"{server}.{tool} has changed since this call began: send the call again"]
+    found.catalogue.hub.gate.wait_seconds = 0.0
+    assert "needs an approval" in call(found, server, tool, headers, {})
+    found.client.post(
+        "/approvals", data={"id": waiting_calls(found, operator)[0]["id"], "do": "approve"}, headers=operator
+    )
+    assert call(found, server, tool, headers, {}) == "really opened 1"
+    found.close()
 
 
 def test_an_approval_that_a_grant_asks_for_at_any_origin_is_asked_for_at_the_toolset(tmp_path: Path) -> None:
