@@ -11,7 +11,6 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
     "patchbay/protocol/hub_services.py": ("python.workers.worker_pool",),
     "patchbay/web/operator/pasting.py": ("openapi.configuration",),
-    "patchbay/web/pages/site.py": ("python.workers.worker_pool",),
 }
 """The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""
 

@@ -66,7 +66,9 @@ def register_pages(app: Application) -> None:
     """Register the blueprints of a hub, in an app that has served no request, and set its `parts.for_pages`."""
     dispatcher, operators = app.parts.dispatcher, app.parts.operators
     services, settings = dispatcher.services, dispatcher.services.settings
-    site = Site(services.catalogue, settings, services.activity, services.worker_pool, services.access, operators)
+    site = Site(
+        services.catalogue, settings, services.activity, services.worker_pool.protections, services.access, operators
+    )
     site.add_prefix_to_links = add_prefix_to_links
     site.count_waiting_calls = services.approvals.count_waiting
     site.count_failed_schedules = lambda: len(list_failed_schedules(services.scheduler))

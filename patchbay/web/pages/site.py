@@ -26,7 +26,6 @@ from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.documents.collection import Library
 from patchbay.errors import PatchbayError, UnknownServer
 from patchbay.kinds.confinement_description import protections
-from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
@@ -49,10 +48,12 @@ class UnknownVariable(PatchbayError):
 
 
 class Site:
-    """The pages of one hub. `find_person` returns the name of the person who is signed in in the browser of the current
-    request, or an empty text. `add_prefix_to_links` returns the JSON of a page with the path prefix in its links.
-    `count_waiting_calls` returns the number of calls that wait for an approval, `count_failed_schedules` that of the
-    schedules whose last run failed.
+    """The pages of one hub. `protections` returns those of the workers that run definitions.
+
+    `find_person` returns the name of the person who is signed in in the browser of the current request, or an empty
+    text. `add_prefix_to_links` returns the JSON of a page with the path prefix in its links. `count_waiting_calls`
+    returns the number of calls that wait for an approval, `count_failed_schedules` that of the schedules whose last run
+    failed.
     """
 
     find_person: Callable[[], str] = staticmethod(lambda: "")
@@ -65,11 +66,11 @@ class Site:
         catalogue: Catalogue,
         settings: Settings,
         activity: Activity,
-        worker_pool: WorkerPool,
+        protections: Callable[[], dict[str, Any]],
         access: AccessControl,
         operators: Operators,
     ) -> None:
-        self._worker_pool = worker_pool
+        self._protections = protections
         self.access = access
         self.operators = operators
         self.catalogue = catalogue
@@ -145,7 +146,7 @@ class Site:
             values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
             values |= {"upstream": values["upstream"] | {"output": []}} if values["upstream"] is not None else {}
         runs = describe_isolation(server, self.settings)
-        found = self._worker_pool.protections() if runs.isolation == "process" else {}
+        found = self._protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0), server.standing)
         is_operator = self.operators.lenient_proof().is_operator
         held = len(server.pins.held) if server.pins is not None and is_operator else 0
