@@ -177,3 +177,13 @@ def test_a_command_that_needs_a_running_hub_says_how_to_start_one(tmp_path: Path
     ended = run_command(tmp_path, *words)
     assert ended.code == exit_codes.UNREACHABLE
     assert "`patchbay serve` starts one" in ended.err
+
+
+def test_show_has_one_line_for_each_problem_of_a_server_and_the_list_their_number(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    fields = {"kind": "toolset", "tools": {"a": "echo.ehco", "b": "echo.echo"}}
+    (tmp_path / "servers" / "release.json").write_text(json.dumps(fields))
+    row = next(one for one in json.loads(run_command(tmp_path, "list", "--json").out) if one["name"] == "release")
+    assert row["problem"] == "1 problem: patchbay show release"
+    lines = [line for line in run_command(tmp_path, "show", "release").out.splitlines() if "problem" in line]
+    assert lines == ["  problem  tools.a: not listed: echo has no tool 'ehco'; did you mean echo.echo?"]

@@ -69,7 +69,9 @@ def describe_state(summary: Mapping[str, Any], is_live: bool) -> tuple[str, str]
         return "on", summary["trouble"]
     if summary["changed"]:
         return "on", f"{summary['changed']} changes wait for approval: patchbay approve {name}"
-    return "on", f"{summary['problems']} problems: patchbay show {name}" if summary["problems"] else ""
+    count = summary["problems"]
+    noun = "problem" if count == 1 else "problems"
+    return "on", f"{count} {noun}: patchbay show {name}" if count else ""
 
 
 def describe_hub(hub: RunningHub | None) -> str:
@@ -105,7 +107,8 @@ def show_command(context: click.Context, /, name: str, as_json: bool, **_: Any) 
 
 def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> Iterator[str]:
     """Yield the lines of `patchbay show`."""
-    state, problem = describe_state(server, hub is not None)
+    # The problems have lines of their own below.
+    state, problem = describe_state({**server, "problems": 0}, hub is not None)
     title = f" ({server['title']})" if server["title"] != server["name"] else ""
     yield f"{server['name']}{title}: {first_line(server['description']) or 'no description'}"
     yield f"  state    {state}"
