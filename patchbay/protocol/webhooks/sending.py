@@ -12,10 +12,13 @@ import binascii
 import hmac
 import secrets
 import ssl
+import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 MAX_URL_CHARACTERS = 2048
 ANSWER_SECONDS = 5.0
-"""Seconds within which an endpoint has to answer."""
+"""Seconds within which an endpoint has to send each part of its head, and its whole body."""
 
 MAX_CHALLENGE_BYTES = 4096
 """Bytes that are read of the answer to a challenge."""
@@ -140,16 +143,27 @@ class _Attempt:
         more = {"sni_hostname": request.host, "trace": self._note}
         with client.stream("POST", where, content=request.body, headers=request.headers(), extensions=more) as reply:
             self.has_answered = True
-            answer = bytearray()
-            for piece in reply.iter_raw():  # a connection is used again only after the whole answer was read
-                answer += piece
-                if len(answer) > MAX_CHALLENGE_BYTES:
-                    break
-            return reply.status_code, bytes(answer)
+            return reply.status_code, _read_beginning(reply)
 
     def _note(self, event: str, _: object) -> None:
         """Receive an event of httpcore (its extension `trace`)."""
         self.has_connected = self.has_connected or event.startswith("connection.connect_tcp")
+
+
+def _read_beginning(reply: httpx2.Response) -> bytes:
+    """Return what came of an answer within ANSWER_SECONDS, about MAX_CHALLENGE_BYTES at most.
+
+    The status has been read, so a body that breaks off is no failure; its connection is not used again.
+    """
+    import httpx2
+
+    answer, end = bytearray(), time.monotonic() + ANSWER_SECONDS
+    with suppress(httpx2.HTTPError):
+        for piece in reply.iter_raw():  # a connection is used again only after the whole answer was read
+            answer += piece
+            if len(answer) > MAX_CHALLENGE_BYTES or time.monotonic() >= end:
+                break
+    return bytes(answer)
 
 
 class Sender:
@@ -168,7 +182,7 @@ class Sender:
         return found
 
     def _open_client(self) -> httpx2.Client:
-        """Return a client for the requests to one destination."""
+        """Return a client for the requests to one destination, of any principal. It takes no cookies."""
         import httpx2
 
         limits = httpx2.Limits(max_keepalive_connections=MAX_KEPT_OF_DESTINATION, keepalive_expiry=KEPT_SECONDS)
@@ -177,6 +191,7 @@ class Sender:
             trust_env=False,
             verify=self._certificates,
             timeout=httpx2.Timeout(ANSWER_SECONDS),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             limits=limits,
         )
 

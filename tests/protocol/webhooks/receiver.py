@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 HOST = "localhost"
+DRIPPED_BYTES = 4000
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 
 
@@ -31,7 +32,9 @@ class Receiver:
     `echoes` says whether a challenge is answered. With a `status` other than 200, a delivery is answered with it, with
     `answer`, and with `location` as its redirect. `paths` are those of all requests. `connections` counts those that
     were opened, `closed` those that ended. `closes` ends each connection after an answer that does not say so. With
-    `drops_used` (`drops_new`), the next request on a used (new) connection is read and gets no answer.
+    `drops_used` (`drops_new`), the next request on a used (new) connection is read and gets no answer. `cookie` is set
+    by each answer, and `cookies` are those of all requests. With `drips`, an answer comes byte by byte; with `breaks`,
+    it ends before its last byte. `cut` counts the answers that the client did not read to their ends.
     """
 
     def __init__(self, port: int) -> None:
@@ -51,6 +54,10 @@ class Receiver:
         self.closes = False
         self.drops_used = self.drops_new = False
         self.dropped = 0
+        self.cookie = ""
+        self.cookies: list[str | None] = []
+        self.drips = self.breaks = False
+        self.cut = 0
         self.wrong_signatures = 0
         self.changed = threading.Condition()
         self._random = random.Random(37)
@@ -133,6 +140,7 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             one.paths.append(self.path)
+            one.cookies.append(self.headers["Cookie"])
             is_used, self.is_used = self.is_used, True
             if one.drops_used if is_used else one.drops_new:
                 one.drops_used = one.drops_new = False
@@ -143,10 +151,28 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
             self.send_response(status)
             if one.location and 300 <= status < 400:
                 self.send_header("Location", one.location)
-            self.send_header("Content-Length", str(len(answer)))
+            if one.cookie:
+                self.send_header("Set-Cookie", one.cookie)
+            answer = b"." * DRIPPED_BYTES if one.drips else answer
+            self.send_header("Content-Length", str(len(answer) + one.breaks))
             self.end_headers()
-            self.wfile.write(answer)
-            self.close_connection = self.close_connection or one.closes
+            if one.drips:
+                self.drip(answer)
+            else:
+                self.wfile.write(answer)
+            self.close_connection = self.close_connection or one.closes or one.breaks
+
+        def drip(self, answer: bytes) -> None:
+            """Send a byte each hundredth of a second, until the client has left."""
+            left = threading.Event()
+            try:
+                for byte in answer:
+                    self.wfile.write(bytes((byte,)))
+                    left.wait(0.01)
+            except OSError:
+                self.close_connection = True
+                with one.changed:
+                    one.cut += 1
 
         disable_nagle_algorithm = True
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from patchbay.errors import CallbackFailed
-from patchbay.protocol.webhooks import kept_connections
+from patchbay.protocol.webhooks import kept_connections, sending
 from patchbay.protocol.webhooks.kept_connections import MAX_DESTINATIONS, KeptConnections
 from patchbay.protocol.webhooks.sending import Sender
 from tests.hubs import Hub
@@ -70,6 +70,30 @@ def test_a_kept_connection_that_ends_without_an_answer_loses_no_event(sender: Se
     receiver.drops_used = True
     assert send(sender, receiver.url, "b") == 200
     assert received(receiver) == ["a", "b"] and receiver.dropped == 1
+
+
+def test_an_endpoint_gets_no_cookie_of_another_of_its_host(sender: Sender, receiver: Receiver) -> None:
+    """One client serves all subscriptions of a host, also those of different principals."""
+    receiver.cookie = "session=mallory; Path=/"
+    assert send(sender, receiver.url, "a") == send(sender, receiver.url, "b") == 200
+    assert receiver.cookies == [None, None]
+
+
+def test_an_answer_that_breaks_off_after_its_status_is_no_failure(sender: Sender, receiver: Receiver) -> None:
+    """A failure sends the event again, though the endpoint has accepted it."""
+    receiver.breaks = True
+    assert send(sender, receiver.url, "a") == 200
+    assert received(receiver) == ["a"]
+
+
+def test_an_answer_that_comes_byte_by_byte_is_not_awaited(
+    sender: Sender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes within the limit for one read; eight such answers would hold all senders."""
+    receiver.drips = True
+    monkeypatch.setattr(sending, "ANSWER_SECONDS", 0.5)
+    assert send(sender, receiver.url, "a") == 200
+    until(lambda: receiver.cut == 1, "the end of the connection")
 
 
 def test_a_new_connection_that_ends_without_an_answer_is_a_failure_of_the_endpoint(
