@@ -54,11 +54,22 @@ def public_name(server: str, name: str) -> str:
     former = former_public_name(server, name)
     if len(former) <= MAX_NAME_CHARACTERS:
         return former
+    plain = f"{_server_part(server)}{SEPARATOR}{_OTHER.sub('_', name)}"
+    return _end_with_digest(plain, f"{server}\n{name}", MAX_NAME_CHARACTERS)
+
+
+def has_server_part(name: str, server: str) -> bool:
+    """Whether a public name, a former one or `server.name` begins with the name of a server, which may be cut."""
+    parts = (_server_part(server), _OTHER.sub("_", server))
+    return name.startswith((f"{server}.", *(f"{part}{SEPARATOR}" for part in parts)))
+
+
+def _server_part(server: str) -> str:
+    """Return the beginning of a public name that is cut."""
     beginning = _OTHER.sub("_", server)
-    if len(beginning) > MAX_SERVER_CHARACTERS:
-        # The digest is that of the server's name alone, which its tools cannot choose.
-        beginning = _end_with_digest(beginning, server, MAX_SERVER_CHARACTERS)
-    return _end_with_digest(f"{beginning}{SEPARATOR}{_OTHER.sub('_', name)}", f"{server}\n{name}", MAX_NAME_CHARACTERS)
+    # The digest is that of the server's name alone, which its tools cannot choose.
+    is_long = len(beginning) > MAX_SERVER_CHARACTERS
+    return _end_with_digest(beginning, server, MAX_SERVER_CHARACTERS) if is_long else beginning
 
 
 @lru_cache(MAX_CACHED_NAMES)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator
-from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -203,8 +202,7 @@ class Dispatcher:
             return server
         mounted: Server | None = server if server.standing is not None else None
         if not wire.endpoint:
-            with suppress(UnknownServer):
-                mounted = find_mount(self.services.access.catalogue_for(wire.sender).find, params.get("name"))
+            mounted = find_mount(self.services.access.catalogue_for(wire.sender).all(), params.get("name"))
         elif wire.endpoint != server.name:
             return server
         if mounted is None or not await_first_lists(self.services.catalogue, mounted, params.get("_meta")):

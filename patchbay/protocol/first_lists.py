@@ -6,10 +6,12 @@ moment after that. A request in that time would hear that there is no such tool,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.public_names import has_server_part
 from patchbay.catalogue.servers import Server
 from patchbay.upstreams.lists.snapshots import mounts_in
 
@@ -23,9 +25,9 @@ def knows_target(server: Server, method: str, params: Mapping[str, Any]) -> bool
     """Whether a server has what a request calls, or cannot get it by waiting."""
     name = params.get("name")
     if method == "tools/call":
-        return not isinstance(name, str) or name in server.tools or server.is_search_active
+        return not isinstance(name, str) or server.is_search_active or _has(server, "tools", name)
     if method == "prompts/get":
-        return not isinstance(name, str) or name in server.prompts
+        return not isinstance(name, str) or _has(server, "prompts", name)
     return method != "resources/read" or bool(server.resources or server.templates)
 
 
@@ -47,13 +49,18 @@ def await_first_lists(catalogue: Catalogue, server: Server, meta: Any) -> bool:
     return True
 
 
-def find_mount(find: Callable[[str], Server], name: Any) -> Server | None:
-    """Return the mounted server that the public name of a tool or prompt at /mcp names; None for another one.
+def find_mount(servers: Iterable[Server], name: Any) -> Server | None:
+    """Return the mounted server that a name of a tool or prompt at /mcp begins with; None without one.
 
-    `find` finds a server that the caller may see. Raises what it raises.
+    `servers` are those that the caller may see. Of several, the one with the longest name is meant.
     """
     if not isinstance(name, str):
         return None
-    server, separator, _ = name.partition("__") if "__" in name else name.partition(".")
-    found = find(server) if separator else None
-    return found if found is not None and found.standing is not None else None
+    mounts = (one for one in servers if one.standing is not None and has_server_part(name, one.name))
+    return max(mounts, key=lambda one: len(one.name), default=None)
+
+
+def _has(server: Server, kind: str, name: str) -> bool:
+    """Whether a server has a tool or prompt of this name, or /mcp knows it by another name than the listed one."""
+    own = server.tools if kind == "tools" else server.prompts
+    return name in own or (isinstance(server, Aggregate) and server.owner(kind, name) is not None)

@@ -191,8 +191,8 @@ class Standing(Protocol):
         """Wait up to this many seconds for the end."""
         ...
 
-    def set_current(self, is_current: bool) -> None:
-        """Say whether this is the mount of a served server."""
+    def make_current(self) -> None:
+        """Say that this is the mount of a served server."""
         ...
 
 

@@ -1,6 +1,6 @@
 """A caller, or the author of a server behind a toolset, tries to get more by a toolset than its rules say.
 
-Sources: issue 54; TOOLSETS sections 2 and 5.
+Source: docs/toolsets.md, Rights.
 """
 
 from __future__ import annotations

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import shlex
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.public_names import former_public_name, public_name
 from patchbay.upstreams import standing
 from tests.hubs import Hub
 from tests.upstreams.test_upstream_away import PIPED, state
@@ -58,6 +59,16 @@ def test_lists_that_were_read_just_now_are_there(hub: Hub, server: str, method: 
     write_mount(hub, "piped", PIPED)
     until(lambda: state(hub, "piped") == "up", "the mount")
     assert "no tool" not in (found := answer_of(hub, server, method)) and (method == "tools/call" or "echo" in found)
+
+
+@pytest.mark.parametrize("name", ["my__git", "a-mount-with-a-name-above-twenty-characters"])
+@pytest.mark.parametrize("named", [public_name, former_public_name, "{}.{}".format])
+def test_a_call_at_mcp_finds_the_mount_of_each_name_of_its_tool(
+    hub: Hub, name: str, named: Callable[[str, str], str]
+) -> None:
+    write_mount(hub, name, PIPED)
+    until(lambda: state(hub, name) == "up", "the mount")
+    assert "no tool" not in hub.modern("", "tools/call", {"name": named(name, "echo"), "arguments": {}}).text
 
 
 @pytest.mark.parametrize("server", ["piped", ""])

@@ -92,10 +92,9 @@ class StandingApi(PinnedMount["ApiMount"]):
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def set_current(self, is_current: bool) -> None:
-        """Say whether this is the mount of a served server; only then its operations are compared with the pins."""
-        became_current = is_current and not self._is_current
-        self._is_current = is_current
+    def make_current(self) -> None:
+        """Say that this is the mount of a served server; only then its operations are compared with the pins."""
+        became_current, self._is_current = not self._is_current, True
         if became_current:
             self._read = None
             self._wake.set()

@@ -137,13 +137,12 @@ class StandingConnection(PinnedMount[Mount]):
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def set_current(self, is_current: bool) -> None:
-        """Say whether this is the mount of a served server; only then its lists are recorded as those of the server.
+    def make_current(self) -> None:
+        """Say that this is the mount of a served server; only then its lists are recorded as those of the server.
 
         A connection for an older version of the server changes no pins.
         """
-        became_current = is_current and not self._is_current
-        self._is_current = is_current
+        became_current, self._is_current = not self._is_current, True
         if became_current and self._thread is not None:
             self._refresh_soon()
 

@@ -77,7 +77,7 @@ class StandingConnections:
             standing.stop()
         for mount in wanted:
             standing = self.of(mount)
-            standing.set_current(True)
+            standing.make_current()
             if self._is_needed(standing.mount.name):
                 standing.start()
 
