@@ -181,12 +181,14 @@ class Composed:
     """A server that is made of entries of others: its name, its fields, and the servers that it may choose from.
 
     `servers` are served, by name; those in `named_only` are toolsets, which only a name without wildcards chooses.
+    `is_past` says that it is an earlier version, whose author may have taken back since what it gives.
     """
 
     name: str
     fields: Fields
     servers: Mapping[str, OriginServer]
     named_only: frozenset[str] = frozenset()
+    is_past: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,15 +88,21 @@ class Composer:
         return server
 
 
-def compose_server(base: Server, servers: Mapping[str, Server], named_only: frozenset[str], readonly: bool) -> Server:
+def compose_server(
+    base: Server,
+    servers: Mapping[str, Server],
+    named_only: frozenset[str],
+    readonly: bool,
+    is_past: bool = False,
+) -> Server:
     """Return a server that is made of others with its entries; the server itself if it is not made of others.
 
-    `servers` are those that it may choose from, and `named_only` the toolsets among them.
+    `servers` are those that it may choose from, and `named_only` the toolsets among them; `is_past` as in `Composed`.
     """
     compose = _configuration(base).compose if _composes(base) else None
     if compose is None:
         return base
-    parts = compose(Composed(base.name, base.config, servers, named_only))
+    parts = compose(Composed(base.name, base.config, servers, named_only, is_past))
     tools = base.listing.select(parts.tools)
     return replace(
         base,
@@ -110,7 +116,11 @@ def compose_server(base: Server, servers: Mapping[str, Server], named_only: froz
 
 
 def compose_version(base: Server, every: Mapping[str, Server], readonly: bool) -> Server:
-    """Return one version of a server, made of the servers of now if it is made of others."""
+    """Return one version of a server, made of the servers of now if it is made of others.
+
+    `every` are the servers of now. Another version than that of now gives no rights of its own: its callers need the
+    right on what is behind each entry, because the operator may have taken an entry back.
+    """
     if not _composes(base):
         return base
     served = {name: one for name, one in every.items() if one.enabled and not one.broken and name != base.name}
@@ -120,7 +130,9 @@ def compose_version(base: Server, every: Mapping[str, Server], readonly: bool) -
         return replace(base, broken=sentence)
     named = ways[base.name]
     chosen = {name: one for name, one in served.items() if name not in toolsets or name in named}
-    return compose_server(base, chosen, frozenset(named), readonly)
+    now = every.get(base.name)
+    is_past = now is None or now.version != base.version
+    return compose_server(base, chosen, frozenset(named), readonly, is_past)
 
 
 def _configuration(server: Server) -> Configuration:

@@ -194,3 +194,27 @@ def test_records_keep_no_more_of_a_call_through_a_toolset_than_of_one_at_its_ori
     found = until(lambda: len(calls := hub.activity.recent(Filter()).records) == 3 and calls, "the records")
     assert [(one.arguments, one.arguments_cid, one.answer) for one in found] == [(None, None, None)] * 3
     hub.close()
+
+
+def test_an_earlier_version_of_a_toolset_gives_no_right_that_was_taken_back(tmp_path: Path) -> None:
+    wide = toolset(tools={"push": "git.git_push", "clock": "time.now"})
+    hub = team_hub(tmp_path, {**FILES, "release.json": wide})
+    key = new_key(hub, "ann")
+    mine = {"to": ["key:ann"], "may": ["call"], "on": ["release"]}
+    set_grants(hub, {"grants": [mine]})
+    version, call = hub.catalogue.find("release").version, {"name": "push", "arguments": {}}
+
+    def push() -> str:
+        return hub.modern(f"release@{version}", "tools/call", call, headers=key).body.decode()
+
+    assert "pushed" in push()
+    write(hub, "release.json", toolset(tools={"clock": "time.now"}))
+    assert "pushed" not in push() and "git" not in push()
+    set_grants(hub, {"grants": [{**mine, "on": ["release", "git.git_push"]}]})
+    assert "pushed" in push()
+    set_grants(hub, {"grants": [mine]})
+    (hub.servers / "release.json").unlink()
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
+    assert "pushed" not in push()
+    hub.close()

@@ -57,11 +57,12 @@ def make_tools(composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice
     """Return the tools of a toolset by name, and a problem for each that cannot be made."""
     made = MadeTools({}, {}, [])
     own_timeout = composed.fields.get("timeout")
+    needs_right = toolset.needs_right or composed.is_past
     for name, choice in chosen.items():
         place = f"tools.{name}" if choice.named is not None else "include"
         try:
             shaping = _shape(choice)
-            made.tools[name] = _make_tool(name, choice, shaping, toolset.needs_right, own_timeout)
+            made.tools[name] = _make_tool(name, choice, shaping, needs_right, own_timeout)
         except ConfigError as problem:
             made.problems.append(Problem(problem.where or place, f"not listed: {problem.expected}"))
             continue
