@@ -86,6 +86,11 @@ class Descriptor:
         return cid_of(orjson.dumps(self.wire, option=orjson.OPT_SORT_KEYS))
 
     @cached_property
+    def origins_json(self) -> str:
+        """What is behind an entry of a toolset as the text of a JSON array; empty for any other entry."""
+        return orjson.dumps([one.to_json() for one in self.origins]).decode() if self.origins else ""
+
+    @cached_property
     def is_for_models(self) -> bool:
         """Whether a tool is for models: `_meta.ui.visibility` names `model`, or is absent (SEP-1865, visibility)."""
         return self._is_visible_to("model")

@@ -28,7 +28,6 @@ from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Event, Failed, Question
-from patchbay.jsonrpc import dump_json
 from patchbay.store import Bus
 from patchbay.topics import APPROVALS
 from patchbay.views.hidden_characters import escape_hidden_characters
@@ -73,7 +72,7 @@ class ApprovalGate:
         given = canonical_arguments(call.arguments)
         exact = CallDigest(
             *(call.principal, server.name, server.version, descriptor.name, descriptor.digest, cid_of(given)),
-            _name_origins(descriptor),
+            descriptor.origins_json,
         )
         try:
             approval = self._approvals.request(exact, given)
@@ -126,11 +125,6 @@ class ApprovalGate:
                     raise ToolFailed(f"cancelled: {call.cancelled.reason}")
         if len(call.chain) <= 1:
             call.deadline += waited
-
-
-def _name_origins(descriptor: Descriptor) -> str:
-    """Return what is behind a tool of a toolset as a JSON array; empty for any other tool."""
-    return dump_json([one.to_json() for one in descriptor.origins]).decode() if descriptor.origins else ""
 
 
 def _state(approvals: Approvals, approval: Approval) -> str:

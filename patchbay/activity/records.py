@@ -274,8 +274,8 @@ def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> 
 
 def _origins_moment(run: CallRecording) -> list[list[Any]]:
     """Return the moment that says what is behind a called tool of a toolset; nothing for any other call."""
-    origins = run.descriptor.origins if run.descriptor is not None else ()
-    return [[0, ORIGINS, orjson.dumps([one.to_json() for one in origins]).decode()]] if origins else []
+    text = run.descriptor.origins_json if run.descriptor is not None else ""
+    return [[0, ORIGINS, text]] if text else []
 
 
 def _session(run: CallRecording) -> str | None:
