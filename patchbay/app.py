@@ -5,10 +5,8 @@ This module holds no logic of its own. Granian calls `create_app` in each worker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from patchbay.access.quotas import Quotas
 from patchbay.access.sign_in_settings import has_authorization_server, has_sign_in, list_open_paths
@@ -16,8 +14,8 @@ from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
-from patchbay.hosts.path_prefix import PathPrefix, choose_path_prefix
-from patchbay.hosts.trusted_proxies import ClientAddresses, TrustedProxies
+from patchbay.hosts.path_prefix import choose_path_prefix
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.serving.drain import Drain
 from patchbay.serving.health import Health, HealthOverHttp
@@ -33,16 +31,14 @@ from patchbay.wire.endpoints.mcp import McpOverHttp
 from patchbay.wire.endpoints.mcp_2024 import HttpSse
 from patchbay.wire.endpoints.metadata import ResourceMetadata
 from patchbay.wire.endpoints.native import NativeOverHttp
+from patchbay.wire.endpoints.pages import Pages
 from patchbay.wire.endpoints.websocket_routes import WebSocketUpgrades
-from patchbay.wire.front.direct_way import DirectWay
-from patchbay.wire.front.held_refusals import HeldRefusals
-from patchbay.wire.replies.reply import StartResponse
+from patchbay.wire.pipeline import Pipeline
 from patchbay.wire.requests.authentication import Authentication
+from patchbay.wire.requests.wsgi import WsgiApplication
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets
-
-WsgiApp = Callable[[Any, StartResponse], Iterable[bytes]]
 
 
 def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None = None) -> Application:
@@ -72,14 +68,14 @@ def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None 
     # Werkzeug would redirect to an absolute URL with the scheme that the hub sees, which is http behind a proxy.
     app.url_map.merge_slashes = False
     parts.pages = pages = LatePages(app, partial(_register_pages, app))
-    authentication = _over_http(parts, HealthOverHttp(settings, health, pages))
+    authentication = _make_authentication(parts)
+    parts.pipeline = _make_pipeline(parts, authentication, HealthOverHttp(health), Pages(pages))
     if has_sign_in(settings):
         pages.load()  # the sign-in is one of the schemes, and a wrong setting of it stops the start
         authentication.schemes += parts.for_pages.accounts.list_schemes(settings)
-    with_issuer = _with_issuer(authentication, parts, issuer)
-    with_clients = ClientAddresses(with_issuer, TrustedProxies(settings.trusted_proxies))
-    with_prefix = PathPrefix(with_clients, settings.path_prefix) if settings.path_prefix else with_clients
-    app.replace_wsgi_app(with_prefix)
+    _add_issuer(authentication, parts, issuer)
+    proxies = TrustedProxies(settings.trusted_proxies)
+    app.replace_wsgi_app(WsgiApplication(parts.pipeline, proxies, settings.path_prefix))
     return app
 
 
@@ -89,26 +85,11 @@ def _register_pages(app: Application) -> None:
     register_pages(app)
 
 
-def _over_http(parts: Parts, pages: WsgiApp) -> Authentication:
-    """Return the WSGI application: authentication, then MCP, the native interface, rooms, and the pages."""
-    dispatcher, operators, drain, keys = parts.dispatcher, parts.operators, parts.drain, parts.keys
-    settings, access = dispatcher.services.settings, dispatcher.services.access
-    rooms = dispatcher.services.rooms
-    rooms.start()
-    dispatcher.services.scheduler.start()
-    dispatcher.services.jobs.start(settings.jobs)
-    admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
-    add_room_sockets(parts.websockets, rooms, admission)
-    places, is_operator = dispatcher.places, operators.is_operator
-    with_rooms = RoomsOverHttp(rooms, settings, admission, is_operator, places, pages)
-    drain.on_begin(with_rooms.drain)
-    with_websockets = WebSocketUpgrades(parts.websockets, settings, places, with_rooms)
-    with_pair = HttpSse(dispatcher, settings, lambda: drain.is_draining, with_websockets)
-    with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
-    with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
-    refusals = HeldRefusals(with_mcp)
+def _make_authentication(parts: Parts) -> Authentication:
+    """Return what finds the senders of requests, with the schemes that every hub has."""
+    operators, keys = parts.operators, parts.keys
+    settings, access = parts.dispatcher.services.settings, parts.dispatcher.services.access
     authentication = Authentication(
-        refusals,
         settings,
         [keys, operators],
         lambda: access.has_grants,
@@ -119,32 +100,51 @@ def _over_http(parts: Parts, pages: WsgiApp) -> Authentication:
     authentication.open_prefixes += OPEN_PREFIXES
     authentication.open_paths |= list_open_paths(settings)
     parts.authentication = authentication
-    parts.make_direct_way = partial(DirectWay, with_mcp, authentication, refusals)
     return authentication
 
 
-def _with_issuer(authentication: Authentication, parts: Parts, issuer: Issuer | None) -> WsgiApp:
+def _make_pipeline(parts: Parts, authentication: Authentication, health: HealthOverHttp, pages: Pages) -> Pipeline:
+    """Return the pipeline: MCP, the native interface, the pair of 2024-11-05, WebSockets, rooms, health, and pages."""
+    dispatcher, operators, drain = parts.dispatcher, parts.operators, parts.drain
+    settings, access = dispatcher.services.settings, dispatcher.services.access
+    rooms = dispatcher.services.rooms
+    rooms.start()
+    dispatcher.services.scheduler.start()
+    dispatcher.services.jobs.start(settings.jobs)
+    admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
+    add_room_sockets(parts.websockets, rooms, admission)
+    places, is_operator = dispatcher.places, operators.is_operator
+    over_http = RoomsOverHttp(rooms, settings, admission, is_operator, places)
+    drain.on_begin(over_http.drain)
+    endpoints = (
+        McpOverHttp(dispatcher, settings, is_operator).find,
+        NativeOverHttp(dispatcher, settings).find,
+        HttpSse(dispatcher, settings, lambda: drain.is_draining).find,
+        WebSocketUpgrades(parts.websockets, places).find,
+        over_http.find,
+    )
+    return Pipeline(settings, authentication, endpoints, health.find, pages)
+
+
+def _add_issuer(authentication: Authentication, parts: Parts, issuer: Issuer | None) -> None:
     """Show clients where they get access tokens, and accept those of an outside issuer."""
     services = parts.dispatcher.services
     settings = services.settings
     if issuer is not None:
         journal = parts.catalogue.store.journal
-        return _with_outside_issuer(authentication, issuer, settings, journal, services.quotas)
-    if not has_authorization_server(settings):
-        return authentication
-    authentication.challenge = make_challenge
-    return ResourceMetadata(lambda base: [base], (), settings, authentication)
+        parts.pipeline.metadata = _add_outside_issuer(authentication, issuer, journal, services.quotas).find
+    elif has_authorization_server(settings):
+        authentication.challenge = make_challenge
+        parts.pipeline.metadata = ResourceMetadata(lambda base: [base], ()).find
 
 
-def _with_outside_issuer(
-    authentication: Authentication, issuer: Issuer, settings: Settings, journal: Journal, quotas: Quotas
+def _add_outside_issuer(
+    authentication: Authentication, issuer: Issuer, journal: Journal, quotas: Quotas
 ) -> ResourceMetadata:
-    """Accept the access tokens of an outside issuer, and show clients where it is."""
+    """Accept the access tokens of an outside issuer; return what shows clients where it is."""
     from patchbay.access.tokens.access_tokens import AccessTokens
 
     tokens = AccessTokens(issuer, journal, remember=quotas.remember)
     authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it
     authentication.challenge = tokens.challenge
-    return ResourceMetadata(
-        lambda _: [issuer.url], issuer.required_scopes, settings, authentication, tokens.find_metadata
-    )
+    return ResourceMetadata(lambda _: [issuer.url], issuer.required_scopes, tokens.find_metadata)

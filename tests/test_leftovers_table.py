@@ -37,11 +37,9 @@ OF_SERVERS = ("GET /mcp/<server>", "DELETE /mcp/<server>")
 
 METHODS_2024 = {"sse": "GET", "messages": "POST"}
 
-LAYERS = [
-    *("ClientAddresses", "ResourceMetadata", "Authentication", "HeldRefusals", "McpOverHttp", "NativeOverHttp"),
-    *("HttpSse", "WebSocketUpgrades", "RoomsOverHttp", "HealthOverHttp", "LatePages"),
-]
-"""The WSGI applications in front of the pages, the outermost first; each with routes has them in `served`."""
+ENDPOINTS = ["ResourceMetadata", "McpOverHttp", "NativeOverHttp", "HttpSse", "WebSocketUpgrades", "RoomsOverHttp"]
+ENDPOINTS += ["HealthOverHttp", "LatePages"]
+"""What answers requests, the first one first; each with routes has them in `served`."""
 
 
 def served() -> Iterator[str]:
@@ -65,16 +63,13 @@ def test_each_method_and_route_has_one_row() -> None:
     assert max(told.values()) == 1
 
 
-def test_each_layer_in_front_of_the_pages_is_known(tmp_path: Path) -> None:
-    """48.4: a new layer may have routes of its own."""
-    found = []
+def test_each_endpoint_in_front_of_the_pages_is_known(tmp_path: Path) -> None:
+    """48.4: a new endpoint may have routes of its own."""
     with closing(Hub(tmp_path, {}, access="shared")) as hub:
-        layer: Any = hub.app.wsgi_app
-        while layer is not None:
-            found.append(type(layer).__name__)
-            own = vars(layer)
-            layer = own.get("_others") or own.get("_app") if found[-1] != LAYERS[-1] else None
-    assert found == LAYERS
+        pipeline: Any = hub.app.parts.pipeline
+        finds = (pipeline.metadata, *pipeline.endpoints, pipeline.health)
+        found = [*(type(find.__self__).__name__ for find in finds), type(pipeline.pages.app).__name__]
+    assert found == ENDPOINTS
 
 
 def test_each_row_says_what_is_left_its_limit_and_tests_that_exist() -> None:

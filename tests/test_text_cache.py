@@ -13,12 +13,13 @@ from patchbay.errors import Refused
 from patchbay.hosts.names import authority, is_loopback
 from patchbay.settings import Settings
 from patchbay.text_cache import MAX_CACHED_CHARACTERS, cached_by_text
-from patchbay.wire.front.direct_way import plain_endpoint
+from patchbay.wire.endpoints.mcp import find_endpoint
 from patchbay.wire.replies.accept import accepted_forms, preferred_form, wants_html
-from patchbay.wire.requests.authentication import plain_credentials
+from patchbay.wire.requests.authentication import credentials_of
 from patchbay.wire.requests.bodies import media_type
-from patchbay.wire.requests.rsgi import variable
+from patchbay.wire.requests.request import Body, Request
 from patchbay.wire.requests.security import Misdirected, check_host_and_origin
+from patchbay.wire.requests.wsgi import make_environ, read_environ
 
 SETTINGS = Settings()
 LONG = 30 * 1024
@@ -39,9 +40,12 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "preferred_form": preferred_form,
     "wants_html": wants_html,
     "media_type": media_type,
-    "variable": variable,
-    "the endpoint of a path": lambda text: plain_endpoint(f"/mcp/{text}"),
-    "the URL of a request": lambda text: plain_credentials("http://localhost", f"/mcp/{text}", {}, ""),
+    "the name of a header": lambda text: make_environ(Request("GET", "/", "", {text: ""}, Body(), {})),
+    "the name of a header in an environ": lambda text: read_environ({f"HTTP_{text}": ""}),
+    "the endpoint of a path": lambda text: find_endpoint(f"/mcp/{text}"),
+    "the URL of a request": lambda text: credentials_of(
+        Request("POST", f"/mcp/{text}", "", {"host": "localhost"}, Body(), {})
+    ),
     "authority": authority,
     "is_loopback": is_loopback,
     "the check of a host": lambda text: check(text, None),

@@ -59,9 +59,6 @@ OPERATOR = Principal(OPERATOR_ID, name="the operator", is_operator=True)
 ANONYMOUS = Principal("", scopes=frozenset())
 """A caller without credentials at the few paths that shared mode serves to everybody. It may do nothing."""
 
-PRINCIPAL = "patchbay.principal"
-"""The key in the WSGI environ that holds the Principal of a request."""
-
 KEY_IDS = "key:"
 """How the id of a personal key begins; the name of the key follows."""
 

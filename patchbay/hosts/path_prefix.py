@@ -9,7 +9,7 @@ and RFC 9728, section 3.1 (the path of an issuer or a resource follows the well-
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,19 +93,3 @@ def prefix_of(environ: Mapping[str, Any]) -> str:
 def link_for(environ: Mapping[str, Any], path: str) -> str:
     """Return a path of the hub as the client of a request writes it."""
     return add_prefix(prefix_of(environ), path)
-
-
-class PathPrefix:
-    """WSGI middleware: moves the prefix of each request from `PATH_INFO` to `SCRIPT_NAME`.
-
-    A request whose proxy has stripped the prefix gets the same `SCRIPT_NAME`, so that its answer has the same links.
-    """
-
-    def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], prefix: str) -> None:
-        self._app = app
-        self._prefix = prefix
-
-    def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
-        environ["SCRIPT_NAME"] = self._prefix
-        environ["PATH_INFO"] = strip_prefix(self._prefix, environ["PATH_INFO"])
-        return self._app(environ, start_response)

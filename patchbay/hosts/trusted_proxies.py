@@ -8,9 +8,8 @@ Source: https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/X-Forwarde
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from patchbay.errors import ConfigError
 
@@ -37,12 +36,6 @@ class TrustedProxies:
         """
         return self._find(peer, _cut(forwarded_for)) if self._networks and forwarded_for else peer
 
-    def note_client(self, environ: MutableMapping[str, Any]) -> None:
-        """Put the address of the client into the environ of a request. A second time changes nothing."""
-        if self._networks:
-            peer = environ.get("REMOTE_ADDR", "")
-            environ["REMOTE_ADDR"] = self.find_client(peer, environ.get("HTTP_X_FORWARDED_FOR"))
-
     def _find_client(self, peer: str, forwarded_for: str) -> str:
         client = peer
         for hop in reversed(forwarded_for.split(",")[-MAX_HOPS:]):
@@ -60,18 +53,6 @@ class TrustedProxies:
         except ValueError:
             return False
         return any(found in network for network in self._networks)
-
-
-class ClientAddresses:
-    """WSGI middleware: puts the address of the client into the environ of each request."""
-
-    def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], proxies: TrustedProxies) -> None:
-        self._app = app
-        self._proxies = proxies
-
-    def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
-        self._proxies.note_client(environ)
-        return self._app(environ, start_response)
 
 
 def _parse_network(entry: str) -> Network:

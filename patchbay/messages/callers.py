@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from patchbay.access.principals import LOCAL, Principal
 from patchbay.messages.versions import Revision
@@ -36,9 +36,8 @@ def is_owner() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class TransportInfo:
-    """The facts about a message that the transport knows besides the body.
+class TransportInfo(NamedTuple):
+    """The facts about a message that the transport knows besides the body. A tuple, because each call makes one.
 
     `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to trimmed values;
     None for a transport without headers (stdio). `sender` is the principal that sends the message. `streams` says that

@@ -4,14 +4,11 @@ the hub is not stopping. Both answer without the pages, which a start does not l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from patchbay.errors import PatchbayError
 from patchbay.serving.drain import Drain
-from patchbay.settings import Settings
-from patchbay.wire.replies.reply import Reply, StartResponse
-from patchbay.wire.requests.security import check_host_and_origin
+from patchbay.wire.replies.reply import Reply
+from patchbay.wire.requests.request import Request
 
 
 class Health:
@@ -45,29 +42,16 @@ class Health:
 
 
 class HealthOverHttp:
-    """WSGI middleware: answers GET and HEAD of the two addresses, and passes all else to `others`.
+    """Answers GET and HEAD of the two addresses."""
 
-    That is so for a request whose Host or Origin is refused too: the pages make the answer of a refusal.
-    """
-
-    def __init__(
-        self, settings: Settings, health: Health, others: Callable[[Any, StartResponse], Iterable[bytes]]
-    ) -> None:
-        self._settings = settings
+    def __init__(self, health: Health) -> None:
         self._answers = {"/healthz": health.is_alive, "/readyz": health.is_ready}
-        self._others = others
 
-    def __call__(self, environ: Mapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        answer = self._answers.get(environ["PATH_INFO"])
-        if answer is None or environ["REQUEST_METHOD"] not in ("GET", "HEAD") or not self._is_allowed(environ):
-            return self._others(environ, start_response)
-        status, sentence = answer()
+    def find(self, request: Request) -> Callable[[Request], Reply] | None:
+        """Return what answers a request, None for one of another path or method."""
+        return self._reply if request.path in self._answers and request.method in ("GET", "HEAD") else None
+
+    def _reply(self, request: Request) -> Reply:
+        status, sentence = self._answers[request.path]()
         headers = [("Cache-Control", "no-store")]
-        return Reply(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8", headers).send(start_response)
-
-    def _is_allowed(self, environ: Mapping[str, Any]) -> bool:
-        try:
-            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
-        except PatchbayError:
-            return False
-        return True
+        return Reply(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8", headers)

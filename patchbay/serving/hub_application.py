@@ -8,9 +8,7 @@ from typing import Any, Protocol
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.serving.drain import Drain
 from patchbay.serving.health import Health
-from patchbay.wire.front.direct_way import DirectWay
-from patchbay.wire.front.work_limits import WorkLimits
-from patchbay.wire.requests.at_work import AtWork
+from patchbay.wire.pipeline import Pipeline
 
 
 class LatePages(Protocol):
@@ -43,7 +41,7 @@ class HubParts(Protocol):
     def for_pages(self) -> Any: ...
 
     @property
-    def make_direct_way(self) -> Callable[[WorkLimits, AtWork], DirectWay]: ...
+    def pipeline(self) -> Pipeline: ...
 
 
 class HubApplication(Protocol):

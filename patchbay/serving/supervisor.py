@@ -49,8 +49,8 @@ from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import SlowClientWatch
 from patchbay.wire.front.sockets import return_large_blocks
-from patchbay.wire.front.work_limits import EXTRA_THREADS, WorkLimits
 from patchbay.wire.requests.at_work import AtWork
+from patchbay.wire.requests.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
 
@@ -174,16 +174,13 @@ def application(
     parts = app.parts
     parts.health.watch(heartbeats.describe_problem)
     parts.pages.prepare(lambda: parts.for_pages.site.prepare())
-    at_work = AtWork(app.wsgi_app, settings.idle_timeout)
+    parts.pipeline.at_work = at_work = AtWork(settings.idle_timeout)
     overflow = Overflow(settings.port, fitting_connections(most_connections_of(settings)))
-    prefix = parts.dispatcher.services.settings.path_prefix
-    limits = WorkLimits(at_work, settings.threads, lambda: overflow.is_short, prefix)
-    app.replace_wsgi_app(limits)
+    parts.pipeline.limits = WorkLimits(settings.threads, lambda: overflow.is_short)
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
     drain = parts.drain
-    direct = parts.make_direct_way(limits, at_work)
-    front = Front(app, settings, request_threads(settings), direct)
+    front = Front(parts.pipeline, parts.dispatcher.services.settings, request_threads(settings))
     front.connections = overflow.most
     overflow.watch()
     drain.on_begin(overflow.end)

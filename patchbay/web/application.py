@@ -15,9 +15,7 @@ from patchbay.serving.drain import Drain
 from patchbay.serving.health import Health
 from patchbay.web.operator.operators import Operators
 from patchbay.wire.endpoints.websocket_routes import WebSocketRoutes
-from patchbay.wire.front.direct_way import DirectWay
-from patchbay.wire.front.work_limits import WorkLimits
-from patchbay.wire.requests.at_work import AtWork
+from patchbay.wire.pipeline import Pipeline
 from patchbay.wire.requests.authentication import Authentication
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ class PageParts:
 class Parts:
     """The parts of one application. Those without a default are there from its start.
 
-    The assembly sets `pages`, `authentication` and `make_direct_way`; `for_pages` raises AttributeError until the pages
+    The assembly sets `pages`, `authentication` and `pipeline`; `for_pages` raises AttributeError until the pages
     are loaded.
     """
 
@@ -52,7 +50,7 @@ class Parts:
     websockets: WebSocketRoutes = field(default_factory=WebSocketRoutes)
     pages: LatePages = field(init=False)
     authentication: Authentication = field(init=False)
-    make_direct_way: Callable[[WorkLimits, AtWork], DirectWay] = field(init=False)
+    pipeline: Pipeline = field(init=False)
     for_pages: PageParts = field(init=False)
 
     @property

@@ -5,7 +5,6 @@ Source: RFC 970 (fair queueing: a source that uses many names gets the share of 
 
 from __future__ import annotations
 
-import io
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,8 @@ import pytest
 
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.wire.front.fair_queue import find_sender
-from patchbay.wire.requests.rsgi import environ_of
+from patchbay.wire.requests.request import Body
+from patchbay.wire.requests.rsgi import RsgiRequests
 from tests.wire.front.sent_headers import Pairs, SentHeaders, SentScope
 
 PORT = 8000
@@ -76,10 +76,9 @@ def test_a_header_of_several_lines_makes_one_sender() -> None:
     def sender_of(*lines: tuple[str, str]) -> str:
         pairs: Pairs = list(lines)
         scope: Any = SentScope(pairs, "/mcp", client="192.0.2.1:5000")
-        environ = environ_of(scope, scope.headers, io.BytesIO())
-        proxies.note_client(environ)
+        request = RsgiRequests(proxies, "", None).make(scope, scope.headers, Body())
         found = find_sender(scope, scope.headers, PORT, proxies)
-        assert "patchbay-person" in environ.get("HTTP_COOKIE", "") or found == environ["REMOTE_ADDR"]
+        assert "patchbay-person" in request.headers.get("cookie", "") or found == request.address
         return found
 
     name, proxy = "x-forwarded-for", ("x-forwarded-for", "203.0.113.1")

@@ -5,12 +5,10 @@ Requirement: issue 47 item 16.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from patchbay.errors import ConfigError
-from patchbay.hosts.path_prefix import MAX_PREFIX_CHARACTERS, PathPrefix, add_prefix, check_path_prefix, strip_prefix
+from patchbay.hosts.path_prefix import MAX_PREFIX_CHARACTERS, add_prefix, check_path_prefix, strip_prefix
 from patchbay.settings import Settings
 
 
@@ -99,10 +97,3 @@ def test_only_the_whole_prefix_at_the_beginning_of_a_path_is_taken_off_once(path
 def test_a_path_of_the_hub_gets_the_prefix_and_other_addresses_stay(path: str, outside: str) -> None:
     assert add_prefix("/hub", path) == outside
     assert add_prefix("", path) == path
-
-
-@pytest.mark.parametrize("path", ["/hub/mcp", "/mcp"])
-def test_the_application_sees_the_prefix_whether_the_proxy_strips_it_or_not(path: str) -> None:
-    environ: dict[str, Any] = {"PATH_INFO": path, "SCRIPT_NAME": ""}
-    app = PathPrefix(lambda seen, _: [seen["SCRIPT_NAME"].encode(), seen["PATH_INFO"].encode()], "/hub")
-    assert app(environ, None) == [b"/hub", b"/mcp"]

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.wire.front.direct_way import PLAIN
 from tests.interaction.peers import MODERN, Peer, PythonSdk, typescript_sdk
 from tests.interaction.programs import Hub
-from tests.relays import Relay
 
 pytestmark = [pytest.mark.process, pytest.mark.node]
 
@@ -83,17 +81,3 @@ def test_the_typescript_sdks_use_the_configured_revision(hub: Hub, mode: str, tm
 
 def test_clients_that_look_for_themselves_find_the_newest_revision(hub: Hub) -> None:
     assert PythonSdk("auto").revision(hub.endpoint("echo")) == MODERN
-
-
-def test_each_post_of_a_client_has_a_plain_head(hub: Hub, peer: Peer) -> None:
-    """Issue 38 item 2: requests of the official clients take the direct way."""
-    with Relay(int(hub.url.rpartition(":")[2])) as relay:
-        peer.call(f"http://127.0.0.1:{relay.port}/mcp/hello", "hello", {"name": "Ada"})
-    heads = [
-        match[1].decode().lower() for match in re.finditer(rb"(?s)POST [^\r]*\r\n(.*?)\r\n\r\n", b"".join(relay.sent))
-    ]
-    assert heads
-    for head in heads:
-        names = {line.partition(":")[0] for line in head.split("\r\n")}
-        assert "content-length" in names
-        assert {name for name in names if not name.startswith("mcp-")} <= PLAIN

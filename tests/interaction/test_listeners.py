@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.wire.front.work_limits import EXTRA_THREADS
+from patchbay.wire.requests.work_limits import EXTRA_THREADS
 from tests.interaction.crowds import Crowd, Listener, descriptors_of, everyone
 from tests.interaction.programs import free_port, running
 from tests.serving.running import threads_of, workers_of

@@ -31,7 +31,7 @@ QUICK = '"""Quick."""\n\n\ndef say(text: str) -> str:\n    """Return the text.""
 
 
 class Caller:
-    """One connection to a server of the hub. Its `message` may not be plain, then it takes the WSGI application."""
+    """One connection to a server of the hub. Its requests may have `further` headers."""
 
     def __init__(self, hub: Hub, server: str, accept: str, further: dict[str, str] | None = None) -> None:
         parts = urlsplit(hub.endpoint(server))

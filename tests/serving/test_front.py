@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.wire.front.work_limits import EXTRA_THREADS
+from patchbay.wire.requests.work_limits import EXTRA_THREADS
 from tests.serving.running import Hub, running, threads_of
 from tests.waiting import BOUND, until
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from patchbay.serving.descriptors import fitting_connections
-from patchbay.wire.front.work_limits import WorkLimits
+from patchbay.wire.replies.reply import Reply
+from patchbay.wire.requests.work_limits import WorkLimits
 from tests.checkout import ROOT
 from tests.serving.running import Hub, command
 from tests.waiting import until
@@ -76,9 +77,7 @@ def test_connections_leave_descriptors_to_calls() -> None:
 
 def test_a_request_of_an_open_connection_is_refused_while_no_descriptor_is_free() -> None:
     """34.8."""
-    seen: list[tuple[str, list[tuple[str, str]]]] = []
-    limits = WorkLimits(lambda environ, start: (b"",), 4, lambda: True)
-    body = limits({"PATH_INFO": "/mcp/echo"}, lambda status, headers: seen.append((status, headers)))
-    assert b"try again later" in b"".join(body)
-    ((status, headers),) = seen
-    assert status.startswith("503") and ("Retry-After", "5") in headers
+    refused = WorkLimits(4, lambda: True).enter("192.0.2.1")
+    assert isinstance(refused, Reply) and isinstance(refused.body, bytes)
+    assert refused.status == 503 and ("Retry-After", "5") in refused.headers
+    assert b"try again later" in refused.body

@@ -214,7 +214,7 @@ def test_an_orchestrator_asks_for_the_health_with_the_prefix_and_without_it(hub:
 
 
 def test_both_forms_of_a_path_get_the_same_answer(hub: Hub) -> None:
-    """A call with a personal header only takes the direct way, with a further header the WSGI application."""
+    """With headers that each client sends, and with one that the hub does not know."""
     call: dict[str, Any] = {"name": "echo", "arguments": {"text": "hello"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     headers = {"Accept": "application/json, text/event-stream", **hub.as_operator()}

@@ -30,6 +30,7 @@ from patchbay.web.rendering.content_kinds import image_type
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.requests.bodies import read_body
 from patchbay.wire.requests.security import SANDBOX_CSP
+from patchbay.wire.requests.wsgi import request_of
 
 IMMUTABLE_CACHE_CONTROL = "public, max-age=31536000, immutable"
 PRIVATE_CACHE_CONTROL = "private, no-cache"
@@ -195,7 +196,7 @@ class _ContentViews:
         self._site.operators.check_change()
 
     def _body(self) -> bytes:
-        return read_body(request.environ, self._site.settings.body_limit)
+        return read_body(request_of(request.environ), self._site.settings.body_limit)
 
 
 def check_variable_name(name: str) -> None:

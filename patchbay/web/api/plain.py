@@ -33,6 +33,7 @@ from patchbay.web.pages.site import Site
 from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import Unsupported, media_type, read_body
 from patchbay.wire.requests.security import SANDBOX_CSP, check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 
 FORM = "application/x-www-form-urlencoded"
 UNKNOWN_TYPE = "application/octet-stream"
@@ -60,7 +61,7 @@ class _PlainHttpViews:
             try:
                 # The response holds the whole result, without links to stored content.
                 terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "meta": meta}
-                terms["find_base_url"] = partial(find_base_url, request.environ)
+                terms["find_base_url"] = partial(find_base_url, request_of(request.environ))
                 run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, **terms)
             except WrongArguments as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
@@ -76,7 +77,7 @@ class _PlainHttpViews:
             if not tool.read_only:
                 raise MethodNotAllowed(["POST"], f"{tool.name} can change something: send its arguments by POST.")
             return parse_arguments(_parse_form(request.query_string), schema)
-        body = read_body(request.environ, self._site.settings.body_limit)
+        body = read_body(request_of(request.environ), self._site.settings.body_limit)
         kind = media_type(request.environ.get("CONTENT_TYPE") or "")
         if kind == FORM:
             return parse_arguments(_parse_form(body), schema)

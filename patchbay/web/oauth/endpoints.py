@@ -30,6 +30,7 @@ from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.people.sign_in import check_sign_in
 from patchbay.wire.requests.bodies import check_json, read_body
+from patchbay.wire.requests.wsgi import request_of
 
 MAX_REGISTRATION_BYTES = 16 * 1024
 
@@ -68,8 +69,8 @@ class _Endpoints:
             answer = _failure("temporarily_unavailable", "too many registrations came from your address", 429)
             answer.headers["Retry-After"] = f"{REGISTRATION_WINDOW_SECONDS:.0f}"
             return answer
-        check_json(request.environ)
-        metadata = parse(read_body(request.environ, MAX_REGISTRATION_BYTES))
+        check_json(request_of(request.environ))
+        metadata = parse(read_body(request_of(request.environ), MAX_REGISTRATION_BYTES))
         if not isinstance(metadata, dict):
             raise BadClientMetadata("expected a JSON object")
         client, secret = self._accounts.clients.register(metadata)

@@ -16,6 +16,7 @@ from patchbay.access.oauth.scopes import names_scope
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import FORM
 from patchbay.wire.requests.bodies import Unsupported, media_type, read_body
+from patchbay.wire.requests.wsgi import request_of
 
 MAX_PARAMETERS = 50
 MAX_PARAMETER_CHARACTERS = 8192
@@ -67,7 +68,7 @@ def read_token_form() -> HubRequest:
     kind = media_type(request.environ.get("CONTENT_TYPE") or "")
     if kind != FORM:
         raise Unsupported(f"send this request as {FORM}; the content type is {kind or 'missing'}")
-    body = read_body(request.environ, MAX_TOKEN_FORM_BYTES)
+    body = read_body(request_of(request.environ), MAX_TOKEN_FORM_BYTES)
     try:
         text = body.decode("utf-8")
         pairs = parse_qsl(text, keep_blank_values=False, errors="strict", max_num_fields=MAX_PARAMETERS)

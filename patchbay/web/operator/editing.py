@@ -36,6 +36,7 @@ from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.wire.requests.authentication import is_local_request
+from patchbay.wire.requests.wsgi import request_of
 
 STATIC_SAMPLE = """{
   "kind": "static",
@@ -96,7 +97,7 @@ class _EditingViews:
         """
         fields = read_change_form(self._site)
         name, root = fields.get("name", "").strip(), fields.get("root", "").strip()
-        if not is_local_request(request.environ):
+        if not is_local_request(request_of(request.environ)):
             raise Refused("only an operator on the machine of the hub can serve a folder of it")
         if not root.startswith(("/", "~/")):
             raise InvalidParams(f"root must be the path of a folder, /... or ~/...; it is {root!r:.200}")

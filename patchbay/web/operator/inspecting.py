@@ -42,6 +42,7 @@ from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.replies.reply import Reply
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import CSP_WITH_APPS
+from patchbay.wire.requests.wsgi import request_of
 
 PAGE = "/inspect"
 ERAS: tuple[str, ...] = get_args(Era)
@@ -54,7 +55,7 @@ class _InspectingViews:
         self._site = site
         self._inspected = inspected
         self._dispatcher = dispatcher
-        self._mcp = McpOverHttp(dispatcher, site.settings, _reject_call)
+        self._mcp = McpOverHttp(dispatcher, site.settings)
         self._signer = signer
 
     # The page.
@@ -178,7 +179,7 @@ class _InspectingViews:
         wanted = _requested_target(args.get("address", ""), args.get("era", ""))
         if not wanted.address or not (self._is_sealed(wanted, args.get("seal", "")) or _is_program()):
             raise Refused("open the server's page at /inspect first")
-        reply = self._mcp.reply(request.environ, self._dispatcher.endpoint(wanted))
+        reply = self._mcp.reply(request_of(request.environ), self._dispatcher.endpoint(wanted))
         return _response(reply.settle_on_thread())
 
     # Signed URLs.
@@ -196,7 +197,7 @@ class _InspectingViews:
 def _requested_target(address: str, era: str) -> InspectionTarget:
     # A reader on this machine may inspect private addresses; other readers only public ones.
     return InspectionTarget(
-        address, cast(Era, era) if era in ERAS else "auto", public=not is_local_request(request.environ)
+        address, cast(Era, era) if era in ERAS else "auto", public=not is_local_request(request_of(request.environ))
     )
 
 
@@ -228,10 +229,6 @@ def _response(reply: Reply) -> Response:
     if reply.at_close is not None:
         response.call_on_close(reply.at_close)
     return response
-
-
-def _reject_call(environ: Any, start_response: Any) -> list[bytes]:
-    raise AssertionError("only MCP messages are allowed")
 
 
 def inspecting_blueprint(site: Site, dispatcher: Dispatcher, inspected: InspectedServers) -> Blueprint:

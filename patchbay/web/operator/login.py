@@ -23,6 +23,7 @@ from patchbay.web.pages.answers import is_json_address, render_answer
 from patchbay.web.pages.site import Site
 from patchbay.wire.requests.bodies import Unsupported, drop_body, media_type, read_body
 from patchbay.wire.requests.security import check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 
 FORM = "application/x-www-form-urlencoded"
 UPLOAD = "multipart/form-data"
@@ -50,7 +51,7 @@ class _LoginViews:
         if once is None or request.method != "GET" or is_json_address():
             return self._page("")
         # A browser with a session may load its login link again.
-        known = self._site.operators.is_operator(request.environ)
+        known = self._site.operators.is_operator(request_of(request.environ))
         then = request.args.get("next", "")
         return self._entered(lambda: self._site.operators.check_link(once, request.remote_addr or ""), then, known)
 
@@ -81,7 +82,7 @@ class _LoginViews:
     def log_out(self) -> Response:
         """POST /logout: end the session."""
         check_same_origin(request.headers)
-        drop_body(request.environ, MAX_FORM_BYTES)
+        drop_body(request_of(request.environ), MAX_FORM_BYTES)
         response = redirect_to("/login")
         self._site.operators.log_out(response)
         return response
@@ -101,7 +102,7 @@ def read_form(limit: int) -> dict[str, str]:
     kind = media_type(request.environ.get("CONTENT_TYPE") or "")
     if kind != FORM:
         raise Unsupported(f"send this form as {FORM}; the content type is {kind or 'missing'}")
-    body = read_body(request.environ, limit)
+    body = read_body(request_of(request.environ), limit)
     try:
         return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100))
     except ValueError as problem:
@@ -117,7 +118,7 @@ def read_upload(limit: int) -> dict[str, str]:
     kind, options = parse_options_header(content_type)
     if kind != UPLOAD or not options.get("boundary"):
         raise Unsupported(f"send this form as {UPLOAD}; the content type is {kind or 'missing'}")
-    body = read_body(request.environ, limit)
+    body = read_body(request_of(request.environ), limit)
     parser = MultiPartParser(
         stream_factory=lambda *_, **__: BytesIO(), max_form_memory_size=limit, max_form_parts=MAX_UPLOAD_PARTS
     )

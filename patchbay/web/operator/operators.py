@@ -17,18 +17,18 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from flask import Response, request
 from itsdangerous import BadData
-from werkzeug.wrappers import Request
+from werkzeug.http import parse_cookie
 
 from patchbay.access.authentication import Credentials
 from patchbay.access.credentials.names import name_operator, note_end
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
-from patchbay.access.principals import LOCAL, LOCAL_ID, LOCAL_OPERATOR, OPERATOR, PRINCIPAL, Principal
+from patchbay.access.principals import LOCAL_ID, LOCAL_OPERATOR, OPERATOR, Principal
 from patchbay.access.session_cookies import cookie_path, operator_cookie_name
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import ConfigError, ReadOnly, Refused
@@ -36,7 +36,9 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import OPERATOR_SESSIONS
 from patchbay.web.operator.login_links import LoginLinks
+from patchbay.wire.requests.request import Request
 from patchbay.wire.requests.security import check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +61,8 @@ SESSION, TOKEN = "session", "token"
 _ADMINISTRATOR = "principal "
 """How the nonce of a proof begins that another principal is an administrator; its id follows."""
 
-PROOF_KEY = "patchbay.operator_proof"
-"""The key in the WSGI environ that caches the proof of a request."""
+PROOF = "operator proof"
+"""The name under which a request keeps its proof: each request is checked once, because a wrong token counts."""
 
 
 class NotOperator(Refused):
@@ -152,52 +154,50 @@ class Operators:
         self._sessions = timed_serializer(key, "operator-session", store.now, SHA256)
         self._forms = timed_serializer(key, "operator-form", store.now, SHA256)
 
-    def is_operator(self, environ: Mapping[str, Any]) -> bool:
+    def is_operator(self, sent: Request) -> bool:
         """Whether a request has valid proof (token or session cookie) that the operator sent it.
 
-        Use it wherever a response holds values for the operator only. `environ` is the WSGI environ of the request
-        (`request.environ` in Flask). It never raises: for a wrong token, an ended session or a damaged token file it
-        returns False. Each request is checked once. Changes use `check_change` instead, which also checks the origin.
+        Use it wherever a response holds values for the operator only. In a page, `request_of(request.environ)` is the
+        request. It never raises: for a wrong token, an ended session or a damaged token file it returns False. Each
+        request is checked once. Changes use `check_change` instead, which also checks the origin.
         """
-        return isinstance(found := self._find_proof(environ), OperatorProof) and found.is_operator
+        return isinstance(found := self._find_proof(sent), OperatorProof) and found.is_operator
 
-    def find_operator(self, environ: Mapping[str, Any]) -> Principal | None:
+    def find_operator(self, sent: Request) -> Principal | None:
         """Return the operator of a personal or open hub if a request proves it, else None. It never raises."""
-        found = self._find_proof(environ)
+        found = self._find_proof(sent)
         if isinstance(found, OperatorProof) and found.is_operator:
             return replace(LOCAL_OPERATOR, credential=found.credential)
         return None
 
     def proof(self) -> OperatorProof:
         """The proof of the current request. Raises WrongToken, TooManyWrongTokens, TokenUnreadable."""
-        found = self._find_proof(request.environ)
+        found = self._find_proof(request_of(request.environ))
         if isinstance(found, Refused):
             raise found
         return found
 
     def lenient_proof(self) -> OperatorProof:
         """The proof of the current request for a public page; a wrong token counts as no proof."""
-        found = self._find_proof(request.environ)
+        found = self._find_proof(request_of(request.environ))
         return found if isinstance(found, OperatorProof) else OperatorProof()
 
-    def _find_proof(self, environ: Mapping[str, Any]) -> OperatorProof | Refused:
-        found: OperatorProof | Refused | None = environ.get(PROOF_KEY)
+    def _find_proof(self, sent: Request) -> OperatorProof | Refused:
+        found: OperatorProof | Refused | None = sent.found.get(PROOF)
         if found is None:
             try:
-                found = self._check_proof(Request(dict(environ)))
+                found = self._check_proof(sent)
             except Refused as problem:
                 found = problem
-            if isinstance(environ, dict):
-                environ[PROOF_KEY] = found
+            sent.found[PROOF] = found
         return found
 
     def _check_proof(self, sent: Request) -> OperatorProof:
-        sender = sent.environ.get(PRINCIPAL, LOCAL)
-        if sender.id != LOCAL_ID:
-            return self._proof_of(sender, sent)
+        if sent.sender.id != LOCAL_ID:
+            return self._proof_of(sent.sender, sent)
         shown = _bearer_token(sent)
         if shown is not None:
-            generation = self.check_token(shown, sent.remote_addr or "")
+            generation = self.check_token(shown, sent.address)
             return OperatorProof(TOKEN, credential=name_operator(generation))
         nonce, generation = self._session(sent)
         return OperatorProof(SESSION, nonce, name_operator(generation, nonce)) if nonce else OperatorProof()
@@ -295,7 +295,7 @@ class Operators:
     def log_in(self, response: Response) -> None:
         """Add a session cookie to the response. Check the token or the login link first."""
         session = self._sessions.dumps([secrets.token_hex(16), self.token.generation()])
-        over_tls = _is_over_tls(request)
+        over_tls = _is_over_tls(request_of(request.environ))
         response.set_cookie(
             self._cookie(over_tls),
             session,
@@ -308,7 +308,7 @@ class Operators:
 
     def log_out(self, response: Response) -> None:
         """End the session of the current request in all workers."""
-        (nonce, _), over_tls = self._session(request), _is_over_tls(request)
+        (nonce, _), over_tls = self._session(request_of(request.environ)), _is_over_tls(request_of(request.environ))
         if nonce:
             self._journal.append(OPERATOR_SESSIONS + nonce, b"ended", SESSION_SECONDS)
             note_end(self._journal, "a session of the operator")
@@ -325,7 +325,7 @@ class Operators:
 
     def _session(self, sent: Request) -> tuple[str, str]:
         """The nonce and the generation of the session cookie of a request; see `_read_session`."""
-        return self._read_session(sent.cookies.get(self._cookie(_is_over_tls(sent))))
+        return self._read_session(parse_cookie(sent.headers.get("cookie")).get(self._cookie(_is_over_tls(sent))))
 
     def _read_session(self, text: str | None) -> tuple[str, str]:
         """The nonce of a valid session cookie, and the generation of its token; else empty texts.
@@ -383,9 +383,9 @@ def _unreadable(problem: ConfigError) -> TokenUnreadable:
 
 def _is_over_tls(sent: Request) -> bool:
     """Whether the browser uses TLS, to the hub or to its proxy. A forged header does no harm."""
-    return sent.is_secure or sent.headers.get("X-Forwarded-Proto", "").lower() == "https"
+    return sent.scheme in ("https", "wss") or sent.headers.get("x-forwarded-proto", "").lower() == "https"
 
 
 def _bearer_token(sent: Request) -> str | None:
-    kind, _, token = sent.headers.get("Authorization", "").partition(" ")
+    kind, _, token = sent.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else None

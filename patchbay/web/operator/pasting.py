@@ -41,6 +41,7 @@ from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
 from patchbay.wire.requests.authentication import is_local_request
+from patchbay.wire.requests.wsgi import request_of
 
 PAGE = "/servers/new/pasted"
 MAX_NAME_CHARACTERS = 128
@@ -72,7 +73,7 @@ class _PastingViews:
     def _mount(self, fields: Mapping[str, str]) -> str:
         """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
         definition, name = add_ticked_lines(_read_definition(fields), fields), fields.get("name", "").strip()
-        if not is_local_request(request.environ):
+        if not is_local_request(request_of(request.environ)):
             _check_public(definition)
         is_replaced = bool(fields.get("replace"))
         folder, taken = self._site.settings.servers, {one.name for one in self._site.catalogue.all()}

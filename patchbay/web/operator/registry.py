@@ -32,6 +32,7 @@ from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
 from patchbay.wire.requests.authentication import is_local_request
+from patchbay.wire.requests.wsgi import request_of
 
 PAGE = "/registry"
 VALUE = "value."
@@ -88,7 +89,7 @@ class _RegistryViews:
         fields = make_fields(offer, values) | ({"title": server.title} if server.title else {})
         check_lines_shown(_propose(offer, values, self._site.settings)["lines"], form)
         fields = add_ticked_lines(fields, form)
-        if offer.kind == "remote" and not is_local_request(request.environ):
+        if offer.kind == "remote" and not is_local_request(request_of(request.environ)):
             parts = urlsplit(offer.url)
             resolve_public_address(parts.hostname or "", parts.port or 443, "the URL of the registry")
         name, catalogue = form.get("as", "").strip() or own_name(server), self._site.catalogue

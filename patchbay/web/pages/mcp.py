@@ -29,6 +29,7 @@ from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import CSP_WITH_APPS
+from patchbay.wire.requests.wsgi import request_of
 
 
 def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:
@@ -44,8 +45,8 @@ def _may_see_folders(site: Site, url: str) -> bool:
     """
     if not is_loopback(urlsplit(url).hostname or ""):
         return False
-    personal = site.settings.mode == PERSONAL and is_local_request(request.environ)
-    return personal or site.operators.is_operator(request.environ)
+    personal = site.settings.mode == PERSONAL and is_local_request(request_of(request.environ))
+    return personal or site.operators.is_operator(request_of(request.environ))
 
 
 def instruction_page(site: Site) -> Response:
@@ -118,7 +119,7 @@ def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:
     """Find the server of `name` or `name@cid`; also return whether the address is pinned. Raises UnknownServer."""
     name, _, cid = address.partition("@")
     if cid:
-        return site.visible.pinned(name, cid, site.operators.is_operator(request.environ)), True
+        return site.visible.pinned(name, cid, site.operators.is_operator(request_of(request.environ))), True
     for server in site.visible.all():
         if server.name == name:
             return server, False

@@ -45,6 +45,7 @@ from patchbay.web.rendering.plots import format_duration
 from patchbay.wire.replies.accept import STREAM
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 from patchbay.wire.rooms.admission import RoomAdmission
 
 ROOMS_PER_PAGE = 50
@@ -168,7 +169,7 @@ class _RoomsViews:
 
     def _is_local(self) -> bool:
         personal = self._site.settings.mode == PERSONAL
-        return personal and is_local_request(request.environ)
+        return personal and is_local_request(request_of(request.environ))
 
     def _refusal(self) -> str | None:
         """Why the reader may not create or fork a room; None for one who may."""

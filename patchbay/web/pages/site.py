@@ -16,7 +16,7 @@ from werkzeug.exceptions import NotFound
 
 from patchbay import __version__
 from patchbay.access.control import AccessControl
-from patchbay.access.principals import LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
+from patchbay.access.principals import LOCAL_OPERATOR, Principal
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter, Record
 from patchbay.catalogue.catalogue import Catalogue
@@ -33,6 +33,7 @@ from patchbay.web.pages.data import describe_isolation, describe_problem, descri
 from patchbay.web.pages.navigation import Reader, Waiting, count_ailing, describe_navigation
 from patchbay.web.rendering.templates import Pages
 from patchbay.wire.requests.base_urls import find_base_url
+from patchbay.wire.requests.wsgi import request_of
 
 MAX_RECENT_RECORDS = 500
 """Records to search for the last call of each server."""
@@ -82,7 +83,7 @@ class Site:
     @property
     def sender(self) -> Principal:
         """The principal of the current request."""
-        found = request.environ.get(PRINCIPAL, LOCAL)
+        found = request_of(request.environ).sender
         assert isinstance(found, Principal)
         return found
 
@@ -220,4 +221,4 @@ def html_response(text: str) -> Response:
 
 def base_url() -> str:
     """The URL of the hub as the reader of the current page sees it. `Host` was checked before."""
-    return find_base_url(request.environ)
+    return find_base_url(request_of(request.environ))

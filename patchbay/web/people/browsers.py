@@ -21,6 +21,7 @@ from patchbay.errors import Refused
 from patchbay.settings import Settings
 from patchbay.wire.requests.base_urls import find_base_url, find_client_origin
 from patchbay.wire.requests.security import check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 
 FORM_SECONDS = 12 * 3600
 """Seconds that the form of a page is valid."""
@@ -147,9 +148,9 @@ def is_over_tls() -> bool:
 
 def public_origin() -> str:
     """Scheme, host and port of the hub as the browser sees it: the origin of its pages. `Host` was checked before."""
-    return find_client_origin(request.environ)
+    return find_client_origin(request_of(request.environ))
 
 
 def public_base_url() -> str:
     """The URL of the hub as the browser sees it: its origin, and the path prefix of the hub."""
-    return find_base_url(request.environ)
+    return find_base_url(request_of(request.environ))

@@ -25,6 +25,7 @@ from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.wire.requests.bodies import drop_body
 from patchbay.wire.requests.security import check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 
 
 class WrongPassword(Refused):
@@ -76,7 +77,7 @@ class _SignInViews:
     def sign_out(self) -> Response:
         """POST /logout/person: end the session of this browser."""
         check_same_origin(request.headers)
-        drop_body(request.environ, MAX_FORM_BYTES)
+        drop_body(request_of(request.environ), MAX_FORM_BYTES)
         response = redirect_to("/login")
         self._browsers.sign_out(response)
         return response

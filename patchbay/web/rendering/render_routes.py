@@ -18,6 +18,7 @@ from patchbay.web.rendering.markdown import MAX_RENDERED_CHARACTERS, MAX_RENDERI
 from patchbay.web.rendering.time_limits import run_within
 from patchbay.wire.requests.bodies import read_body
 from patchbay.wire.requests.security import check_same_origin
+from patchbay.wire.requests.wsgi import request_of
 
 
 class _RenderRoutesViews:
@@ -41,7 +42,7 @@ class _RenderRoutesViews:
 
     def _read_text(self, what: str, most: int) -> str:
         check_same_origin(request.headers)
-        body = read_body(request.environ, self._site.settings.body_limit)
+        body = read_body(request_of(request.environ), self._site.settings.body_limit)
         try:
             text = body.decode("utf-8")
         except UnicodeDecodeError as problem:

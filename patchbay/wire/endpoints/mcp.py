@@ -1,8 +1,8 @@
 """MCP over HTTP: POST, GET and DELETE on /mcp/<server> and on /mcp (all servers), for all revisions.
 
-A WSGI application in front of the pages. It reads the request, the dispatcher admits and answers it, and then this
-module chooses JSON or a stream after the first message, so that an early error keeps its HTTP status. Order of checks:
-the head of the request, Host and Origin, path, method, media types, size, JSON, envelope, then those of admission.
+It reads the request, the dispatcher admits and answers it, and then this module chooses JSON or a stream after the
+first message, so that an early error keeps its HTTP status. Order of checks, after those of the pipeline: path, method,
+media types, size, JSON, envelope, then those of admission.
 Source: MCP specification, basic/transports (Streamable HTTP).
 """
 
@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patchbay.access.principals import PRINCIPAL, Principal
+from patchbay import jsonrpc
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
-from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, failure, message, parse, readable_id
+from patchbay.jsonrpc import Failure, Id, Message, Result, Sign, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.dispatch import Dispatcher
@@ -29,43 +29,27 @@ from patchbay.protocol.results.event_limits import is_too_large
 from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
+from patchbay.text_cache import cached_by_text
 from patchbay.wire.endpoints.surviving_replies import SurvivingReplies
 from patchbay.wire.pipes.batches import answer_batch
 from patchbay.wire.replies.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.replies.reply import (
-    ClosingBody,
     Later,
     ListeningBody,
     Reply,
-    StartResponse,
     busy,
     json_reply,
     refusal,
     stream_reply,
-    with_cors,
 )
 from patchbay.wire.replies.sse import listener_body, replay_body, stream_body, subscription_body
-from patchbay.wire.requests.authentication import principal_of
 from patchbay.wire.requests.base_urls import find_base_url
-from patchbay.wire.requests.bodies import (
-    BODIES,
-    HELD,
-    METHODS_WITH_BODY,
-    McpHeaders,
-    check_json,
-    drop_body,
-    is_small,
-    read_body,
-    release_body,
-    without_padding,
-)
-from patchbay.wire.requests.body_budget import Bodies
-from patchbay.wire.requests.head_checks import CHECKED, check_head
-from patchbay.wire.requests.security import check_host_and_origin
+from patchbay.wire.requests.bodies import McpHeaders, check_json, is_small, read_body, without_padding
+from patchbay.wire.requests.cross_origin import with_cors
+from patchbay.wire.requests.request import Request
 
 log = logging.getLogger(__name__)
 
-Environ = MutableMapping[str, Any]
 PATH = "/mcp"
 HELD_BACK_SECONDS = 15.0
 """Seconds for which a call without an event to send keeps the head of its answer back, so that a result of any size is
@@ -79,113 +63,72 @@ LISTENING = frozenset(("subscriptions/listen", "events/stream"))
 
 
 class McpOverHttp:
-    """WSGI middleware that answers MCP requests, and passes all others (pages, deeper paths) to `others`."""
+    """Answers MCP requests. `is_operator` says whether the operator sent a request."""
 
     def __init__(
-        self,
-        dispatcher: Dispatcher,
-        settings: Settings,
-        others: Callable[[Any, StartResponse], Iterable[bytes]],
-        is_operator: Callable[[Environ], bool] = lambda _: False,
+        self, dispatcher: Dispatcher, settings: Settings, is_operator: Callable[[Request], bool] = lambda _: False
     ) -> None:
         self._is_operator = is_operator
         self.dispatcher = dispatcher
         self.settings = settings
-        self._others = others
         self._heartbeat = Heartbeat(dispatcher.services.catalogue.store)
         self._surviving = SurvivingReplies(dispatcher, settings, self._heartbeat)
-        self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        environ[BODIES] = self._bodies
-        fault = self._find_fault(environ)
-        if fault is not None:
-            return json_reply(failure(None, fault), fault.status).send(start_response)
-        try:
-            endpoint = _endpoint(environ)
-            if endpoint is None:
-                body = self._others(environ, start_response)
-            else:
-                body = with_cors(environ, self.reply(environ, endpoint)).send(start_response)
-        except BaseException:
-            release_body(environ)
-            raise
-        return ClosingBody(body, lambda: release_body(environ)) if HELD in environ else body
+    def find(self, request: Request) -> Callable[[Request], Reply] | None:
+        """Return what answers a request, None for one that is not for MCP (pages, deeper paths)."""
+        endpoint = find_endpoint(request.path)
+        if endpoint == "" and request.method in ("GET", "HEAD") and not _takes_stream(request):
+            return None  # a browser at /mcp gets the page; a client asks for a stream in `Accept`
+        return None if endpoint is None else partial(self._reply, endpoint)
 
-    def _find_fault(self, environ: Environ) -> PatchbayError | None:
-        """Return the error for a request with an ambiguous head, or with an incomplete body that nothing would read."""
-        if CHECKED not in environ and (fault := check_head(environ)) is not None:
-            return fault
-        if environ["REQUEST_METHOD"] in METHODS_WITH_BODY:
-            return None
-        try:
-            drop_body(environ, self.settings.body_limit)
-        except PatchbayError as problem:
-            return problem
-        return None
+    def _reply(self, endpoint: str, request: Request) -> Reply:
+        reply = self.reply(request, endpoint)
+        return with_cors(request, reply) if "origin" in request.headers else reply
 
-    def reply(self, environ: Environ, endpoint: str) -> Reply:
+    def reply(self, request: Request, endpoint: str) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
-            if CHECKED not in environ:
-                check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
-            operator = "@" in endpoint and self._is_operator(environ)
-            server = self.dispatcher.server(endpoint, principal_of(environ), operator)
-            return self._by_method(environ, endpoint, server, operator)
+            operator = "@" in endpoint and self._is_operator(request)
+            server = self.dispatcher.server(endpoint, request.sender, operator)
+            if request.method == "POST":
+                return self._post(request, endpoint, server, operator)
+            return self._by_method(request, endpoint, server, operator)
         except Exception as problem:
-            return _reply_to_error(problem, f"{environ['REQUEST_METHOD']} /mcp/{endpoint}")
+            return _reply_to_error(problem, f"{request.method} /mcp/{endpoint}")
 
-    def reply_to_post(self, body: bytes, wire: TransportInfo) -> Reply:
-        """Return the answer to the body of a POST, whose head and sender (`wire`) are checked."""
-        try:
-            return self._reply_to_body(body, wire, self.dispatcher.server(wire.endpoint, wire.sender, wire.operator))
-        except Exception as problem:
-            return _reply_to_error(problem, f"POST /mcp/{wire.endpoint}")
-
-    def is_plain_operator(self, sender: Principal, address: str, authorization: str) -> bool:
-        """Whether the sender of a request without a WSGI environ is the operator, as a page would decide it.
-
-        `address` is where the request came from, and `authorization` its header of that name.
-        """
-        return self._is_operator(
-            {PRINCIPAL: sender, "REMOTE_ADDR": address, "HTTP_AUTHORIZATION": authorization, "REQUEST_METHOD": "POST"}
-        )
-
-    def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
+    def _by_method(self, request: Request, endpoint: str, server: Server, operator: bool) -> Reply:
         """Return the answer of a server. `operator` says that the sender is proved to be the operator; only a pinned
         address checks that, because it may name a server that only the operator gets.
         """
-        method = environ["REQUEST_METHOD"]
-        if method == "POST":
-            return self._post(environ, endpoint, server, operator)
+        method, accept = request.method, request.headers.get("accept", "")
         if method == "OPTIONS":
             return Reply(204)
         if method not in ("GET", "DELETE"):
             return refusal(405, "this address accepts GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
-        if method == "GET" and wants_html(environ.get("HTTP_ACCEPT", "")):
-            return Reply(303, headers=[("Location", f"{environ.get('SCRIPT_NAME', '')}/servers/{endpoint}")])
-        if modern_header(McpHeaders(environ).get("mcp-protocol-version")):
+        if method == "GET" and wants_html(accept):
+            return Reply(303, headers=[("Location", f"{request.prefix}/servers/{endpoint}")])
+        if modern_header(McpHeaders(request.headers).get("mcp-protocol-version")):
             return refusal(405, "this address accepts only POST in this revision", ("Allow", "POST"))
         if method == "DELETE":
-            return self._delete(self._session(environ, endpoint, operator))
-        if not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]:
+            return self._delete(self._session(request, endpoint, operator))
+        if not _takes_stream(request):
             return refusal(406, "GET returns a stream here: Accept has to name text/event-stream")
-        return self._get(environ, self._session(environ, endpoint, operator), server)
+        return self._get(request, self._session(request, endpoint, operator), server)
 
-    def _post(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
-        check_json(environ)
-        json, stream = accepted_forms(environ.get("HTTP_ACCEPT", ""))
+    def _post(self, request: Request, endpoint: str, server: Server, operator: bool) -> Reply:
+        check_json(request)
+        json, stream = accepted_forms(request.headers.get("accept", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         wire = TransportInfo(
-            *(endpoint, McpHeaders(environ), principal_of(environ), stream),
+            *(endpoint, McpHeaders(request.headers), request.sender, stream),
             strict=not endpoint,
             operator=operator,
-            find_base_url=partial(find_base_url, environ),
-            shows_raised=partial(self._is_operator, environ),
-            give_back_body=partial(release_body, environ),
+            find_base_url=partial(find_base_url, request),
+            shows_raised=partial(self._is_operator, request),
+            give_back_body=request.body.release,
         )
-        return self._reply_to_body(read_body(environ, self.settings.body_limit), wire, server)
+        return self._reply_to_body(read_body(request, self.settings.body_limit), wire, server)
 
     def _reply_to_body(self, body: bytes, wire: TransportInfo, server: Server) -> Reply:
         value = parse(body)
@@ -200,24 +143,26 @@ class McpOverHttp:
     def _answer(self, sent: Message, wire: TransportInfo, server: Server) -> Reply:
         try:
             caller = self.dispatcher.admit(sent, wire)
-            name = self._surviving.name(sent, caller, server) if isinstance(sent, Request) else None
+            name = self._surviving.name(sent, caller, server) if isinstance(sent, jsonrpc.Request) else None
         except PatchbayError as problem:
-            return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
-        if isinstance(sent, Request) and sent.method in LISTENING and caller.revision.modern:
+            return json_reply(failure(sent.id if isinstance(sent, jsonrpc.Request) else None, problem), problem.status)
+        if isinstance(sent, jsonrpc.Request) and sent.method in LISTENING and caller.revision.modern:
             return self._listen(sent, caller, server)
-        if name is not None and isinstance(sent, Request):
+        if name is not None and isinstance(sent, jsonrpc.Request):
             request, named = sent, name
             return self._in_place(lambda: self._surviving.reply(request, caller, server, named), caller.wire, sent.id)
         flag = CancelFlag()
         answers = self.dispatcher.answer(sent, caller, server, cancelled=flag)
-        if not isinstance(sent, Request):
+        if not isinstance(sent, jsonrpc.Request):
             for _ in answers:
                 pass
             return _with_session(Reply(202), caller)
         leave = flag.leave if caller.revision.modern else None
         return _with_session(self._reply_in_form(sent, caller, answers, leave), caller)
 
-    def _reply_in_form(self, sent: Request, caller: Caller, answers: Iterator[Message | Sign], leave: Leave) -> Reply:
+    def _reply_in_form(
+        self, sent: jsonrpc.Request, caller: Caller, answers: Iterator[Message | Sign], leave: Leave
+    ) -> Reply:
         """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
         if isinstance(first, Pause) and not (caller.wire.streams and _wants_progress(sent)):
@@ -227,7 +172,7 @@ class McpOverHttp:
     def _reply_later(
         self,
         first: Message | Sign | None,
-        sent: Request,
+        sent: jsonrpc.Request,
         caller: Caller,
         answers: Iterator[Message | Sign],
         leave: Leave,
@@ -257,7 +202,7 @@ class McpOverHttp:
     def _reply_with(
         self,
         first: Message | Sign | None,
-        sent: Request,
+        sent: jsonrpc.Request,
         caller: Caller,
         answers: Iterator[Message | Sign],
         leave: Leave,
@@ -274,7 +219,7 @@ class McpOverHttp:
 
     def _stream(
         self,
-        sent: Request,
+        sent: jsonrpc.Request,
         caller: Caller,
         first: Message | Sign | None,
         answers: Iterator[Message | Sign],
@@ -286,12 +231,12 @@ class McpOverHttp:
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
-    def _listen(self, sent: Request, caller: Caller, server: Server) -> Reply:
+    def _listen(self, sent: jsonrpc.Request, caller: Caller, server: Server) -> Reply:
         if not caller.wire.streams:
             return refusal(406, f"{sent.method} is answered by a stream: Accept has to name text/event-stream")
-        # A copy of the headers: those of the request keep its whole environ, which no stream needs.
+        # A copy of the headers: those of the request keep all of it, which no stream needs.
         headers, give_back_body = dict(caller.wire.headers or {}), caller.wire.give_back_body
-        wire = replace(caller.wire, waits=True, headers=headers, find_base_url=str, give_back_body=bool)
+        wire = caller.wire._replace(waits=True, headers=headers, find_base_url=str, give_back_body=bool)
         caller = replace(caller, wire=wire)
         sent = without_padding(sent)
 
@@ -338,10 +283,10 @@ class McpOverHttp:
             reply.headers.append(("Mcp-Session-Id", session_id))
         return reply
 
-    def _get(self, environ: Environ, caller: Caller, server: Server) -> Reply:
+    def _get(self, request: Request, caller: Caller, server: Server) -> Reply:
         session, sender = caller.session, caller.wire.sender
         assert session is not None
-        services, last = self.dispatcher.services, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
+        services, last = self.dispatcher.services, parse_event_id(request.headers.get("last-event-id", ""))
         if last is not None and last[0] != LISTENER:
             times = self.settings.keepalive, self.settings.replay_minutes * 60
             is_current = partial(services.access.is_current, sender)
@@ -361,27 +306,29 @@ class McpOverHttp:
         self.dispatcher.end(session, "the session was ended")
         return Reply(204)
 
-    def _session(self, environ: Environ, endpoint: str, operator: bool) -> Caller:
-        wire = TransportInfo(endpoint, McpHeaders(environ), principal_of(environ), operator=operator)
+    def _session(self, request: Request, endpoint: str, operator: bool) -> Caller:
+        wire = TransportInfo(endpoint, McpHeaders(request.headers), request.sender, operator=operator)
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.services.sessions.find(wire.session_id, endpoint, wire.principal)
         return Caller(session.revision, session.capabilities, session.level, wire, session)
 
 
-def _endpoint(environ: Environ) -> str | None:
-    """Return the address below /mcp of a request, empty for all servers; None if it is not for MCP."""
-    path: str = environ["PATH_INFO"]
+@cached_by_text(1024)
+def find_endpoint(path: str) -> str | None:
+    """Return the address below /mcp of a path, empty for all servers; None if it is not for MCP."""
     if not path.startswith(PATH):
         return None
     rest = path[len(PATH) :]
     if rest in ("", "/"):
-        # A browser at /mcp gets the page; a client asks for a stream in `Accept`.
-        looks = environ["REQUEST_METHOD"] in ("GET", "HEAD") and not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]
-        return None if looks else ""
+        return ""
     name = rest[1:].removesuffix("/")
     # `server-card` is the card of all servers (SEP-2127), which a page serves.
     return name if rest[0] == "/" and name and "/" not in name and name != "server-card" else None
+
+
+def _takes_stream(request: Request) -> bool:
+    return accepted_forms(request.headers.get("accept", ""))[1]
 
 
 def _reply_to_error(problem: Exception, at: str) -> Reply:
@@ -404,7 +351,7 @@ def _is_refused(first: Message | Sign | None) -> bool:
     return isinstance(first, Result) and first.retry_after is not None
 
 
-def _wants_progress(sent: Request) -> bool:
+def _wants_progress(sent: jsonrpc.Request) -> bool:
     meta = sent.params.get("_meta")
     return sent.method == "tools/call" and isinstance(meta, dict) and "progressToken" in meta
 

@@ -12,16 +12,14 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
 from urllib.parse import parse_qs
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause, Wait, wait_blocking
-from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
@@ -36,74 +34,54 @@ from patchbay.views.sse import COMMENT, address, event
 from patchbay.wire.pipes.call_threads import CallThreads
 from patchbay.wire.pipes.conversations import Conversation
 from patchbay.wire.replies.accept import JSON, accepted_forms
-from patchbay.wire.replies.reply import (
-    ListeningBody,
-    Reply,
-    StartResponse,
-    busy,
-    json_reply,
-    refusal,
-    stream_reply,
-    with_cors,
-)
-from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.replies.reply import ListeningBody, Reply, busy, json_reply, refusal, stream_reply
 from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import media_type, read_body
-from patchbay.wire.requests.rsgi import WAITING
-from patchbay.wire.requests.security import check_host_and_origin
+from patchbay.wire.requests.cross_origin import with_cors
+from patchbay.wire.requests.request import Background, Request
 
 log = logging.getLogger(__name__)
-
-Environ = MutableMapping[str, Any]
 
 _PATH = re.compile(r"/mcp/([^/]+)/(sse|messages)")
 
 
 class HttpSse:
-    """WSGI middleware that answers the two routes of every server, and passes all other requests to `others`.
+    """Answers the two routes of every server. `ending` says that the hub stops."""
 
-    `ending` says that the hub stops.
-    """
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        settings: Settings,
-        ending: Callable[[], bool],
-        others: Callable[[Any, StartResponse], Iterable[bytes]],
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, settings: Settings, ending: Callable[[], bool]) -> None:
         self._dispatcher = dispatcher
         self._settings = settings
         self._ending = ending
-        self._others = others
         self._threads = CallThreads(settings.threads)
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        found = _PATH.fullmatch(environ["PATH_INFO"])
+    def find(self, request: Request) -> Callable[[Request], Reply] | None:
+        """Return what answers a request, None for one of another path."""
+        found = _PATH.fullmatch(request.path)
         # `/mcp/meta/sse` is the page about a server with the name `sse`.
         if found is None or found[1] == "meta":
-            return self._others(environ, start_response)
-        answer = self._stream if found[2] == "sse" else self._message
-        return with_cors(environ, self._reply(environ, found[1], answer)).send(start_response)
+            return None
+        return partial(self._answer, found[1], self._stream if found[2] == "sse" else self._message)
 
-    def _reply(self, environ: Environ, endpoint: str, answer: Callable[[Environ, str], Reply]) -> Reply:
+    def _answer(self, endpoint: str, answer: Callable[[Request, str], Reply], request: Request) -> Reply:
+        return with_cors(request, self._reply(request, endpoint, answer))
+
+    def _reply(self, request: Request, endpoint: str, answer: Callable[[Request, str], Reply]) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
-            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
-            self._dispatcher.server(endpoint, principal_of(environ))
-            return Reply(204) if environ["REQUEST_METHOD"] == "OPTIONS" else answer(environ, endpoint)
+            self._dispatcher.server(endpoint, request.sender)
+            return Reply(204) if request.method == "OPTIONS" else answer(request, endpoint)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         except Exception:
             return json_reply(failure(None, incident(log, "at the pair of 2024-11-05")), 500)
 
-    def _stream(self, environ: Environ, endpoint: str) -> Reply:
+    def _stream(self, request: Request, endpoint: str) -> Reply:
         """Open a channel; its stream begins with the address to post to."""
-        if environ["REQUEST_METHOD"] != "GET":
+        if request.method != "GET":
             return refusal(405, "this address accepts only GET", ("Allow", "GET"))
-        if not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]:
+        if not accepted_forms(request.headers.get("accept", ""))[1]:
             return refusal(406, "GET returns a stream here: Accept has to name text/event-stream")
-        wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
+        wire = TransportInfo(endpoint, sender=request.sender, way="http+sse")
         release = self._dispatcher.places.open(wire.sender, endpoint)
         if release is None:
             return busy(None)
@@ -113,16 +91,14 @@ class HttpSse:
         except BaseException:
             release()
             raise
-        background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
-        to = link_for(environ, f"/mcp/{endpoint}/messages?session={channel.id}")
+        background = request.background or _in_thread
+        to = request.link(f"/mcp/{endpoint}/messages?session={channel.id}")
         reply = stream_reply(ListeningBody(self._frames(to, channel, wire, background)))
         # The end of a body that never began is not reported to it; this callback always runs.
         reply.at_close = lambda: self._close(channel, wire, release)
         return reply
 
-    def _frames(
-        self, to: str, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
-    ) -> Iterator[bytes | Wait]:
+    def _frames(self, to: str, channel: Channel, wire: TransportInfo, background: Background) -> Iterator[bytes | Wait]:
         """Yield the address `to` which the client posts, and then its messages."""
         yield address(to)
         is_listening = False
@@ -148,9 +124,7 @@ class HttpSse:
             return False
         return session is not None and self._dispatcher.services.running.busy(session.nonce)
 
-    def _tell_changes(
-        self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
-    ) -> None:
+    def _tell_changes(self, channel: Channel, wire: TransportInfo, background: Background) -> None:
         """Send the changes of the server on the stream; the session is known since the first answer."""
         with suppress(UnknownServer, UnknownSession):  # both may have ended since
             server = self._dispatcher.server(wire.endpoint, wire.sender)
@@ -169,26 +143,26 @@ class HttpSse:
             if session is not None:
                 self._dispatcher.end(session, "its stream was closed")
 
-    def _message(self, environ: Environ, endpoint: str) -> Reply:
+    def _message(self, request: Request, endpoint: str) -> Reply:
         """Take one message, or an array if the session's revision has arrays."""
-        if environ["REQUEST_METHOD"] != "POST":
+        if request.method != "POST":
             return refusal(405, "this address accepts only POST", ("Allow", "POST"))
-        kind = environ.get("CONTENT_TYPE") or ""
+        kind = request.headers.get("content-type") or ""
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
         wire = TransportInfo(
-            endpoint, sender=principal_of(environ), way="http+sse", find_base_url=partial(find_base_url, environ)
+            endpoint, sender=request.sender, way="http+sse", find_base_url=partial(find_base_url, request)
         )
-        channel = self._channel(environ, wire)
-        value = parse(read_body(environ, self._settings.body_limit))
+        channel = self._channel(request, wire)
+        value = parse(read_body(request, self._settings.body_limit))
         try:
             self._conversation(channel, wire).handle(value)
         except PatchbayError as problem:
             return json_reply(failure(readable_id(value), problem), problem.status)
         return Reply(202)
 
-    def _channel(self, environ: Environ, wire: TransportInfo) -> Channel:
-        named = parse_qs(environ.get("QUERY_STRING", "")).get("session", [])
+    def _channel(self, request: Request, wire: TransportInfo) -> Channel:
+        named = parse_qs(request.query).get("session", [])
         if len(named) != 1:
             raise InvalidRequest("?session= is missing; open the stream first, and post to the address it begins with")
         seconds = self._settings.session_hours * 3600

@@ -9,9 +9,8 @@ Source: docs/native.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from patchbay.activation import CancelFlag
 from patchbay.errors import PatchbayError
@@ -26,67 +25,62 @@ from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
 from patchbay.wire.pipes.lines import as_line
 from patchbay.wire.replies.accept import JSON, NDJSON, STREAM, preferred_form
-from patchbay.wire.replies.reply import Reply, StartResponse, json_reply, refusal, stream_reply, with_cors
+from patchbay.wire.replies.reply import Reply, json_reply, refusal, stream_reply
 from patchbay.wire.replies.sse import Body
-from patchbay.wire.requests.authentication import principal_of
 from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import check_json, read_body
-from patchbay.wire.requests.security import check_host_and_origin
+from patchbay.wire.requests.cross_origin import with_cors
+from patchbay.wire.requests.request import Request
 
 log = logging.getLogger(__name__)
 
-Environ = MutableMapping[str, Any]
 PATH = "/rpc"
 
 
 class NativeOverHttp:
-    """WSGI middleware that answers posts to /rpc, and passes all other requests to `others`."""
+    """Answers posts to /rpc."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, settings: Settings) -> None:
         self._dispatcher = dispatcher
         self._native = Native(dispatcher.services, dispatcher.cancellations)
         self._settings = settings
-        self._others = others
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"].removesuffix("/") != PATH:
-            return self._others(environ, start_response)
-        return with_cors(environ, self._reply(environ)).send(start_response)
+    def find(self, request: Request) -> Callable[[Request], Reply] | None:
+        """Return what answers a request, None for one of another path."""
+        return self._answer if request.path.removesuffix("/") == PATH else None
 
-    def _reply(self, environ: Environ) -> Reply:
+    def _answer(self, request: Request) -> Reply:
+        return with_cors(request, self._reply(request))
+
+    def _reply(self, request: Request) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
-            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
-            if environ["REQUEST_METHOD"] == "OPTIONS":
+            if request.method == "OPTIONS":
                 return Reply(204)
-            if environ["REQUEST_METHOD"] != "POST":
+            if request.method != "POST":
                 return refusal(405, "this address accepts only POST", ("Allow", "POST"))
-            return self._post(environ)
+            return self._post(request)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         except Exception:
             return json_reply(failure(None, incident(log, f"at {PATH}")), 500)
 
-    def _post(self, environ: Environ) -> Reply:
-        check_json(environ)
-        form = preferred_form(environ.get("HTTP_ACCEPT", ""))
+    def _post(self, request: Request) -> Reply:
+        check_json(request)
+        form = preferred_form(request.headers.get("accept", ""))
         if form is None:
             return refusal(406, f"Accept has to name {STREAM}, {NDJSON} or {JSON}")
-        value = parse(read_body(environ, self._settings.body_limit))
+        value = parse(read_body(request, self._settings.body_limit))
         try:
-            request = parse_request(value)
+            sent = parse_request(value)
         except PatchbayError as problem:
             return json_reply(failure(readable_id(value), problem), problem.status)
-        if request is None:
+        if sent is None:
             return Reply(202)
         # Requests of one principal share their subscriptions: over HTTP the id is enough to unsubscribe.
-        wire = TransportInfo(
-            "", sender=principal_of(environ), way="native", find_base_url=partial(find_base_url, environ)
-        )
+        wire = TransportInfo("", sender=request.sender, way="native", find_base_url=partial(find_base_url, request))
         flag = CancelFlag()
-        answer = self._native.answer(request, wire, flag)
+        answer = self._native.answer(sent, wire, flag)
         if isinstance(answer, Failure):
             return json_reply(answer, answer.status)
         if form == JSON:

@@ -7,22 +7,20 @@ Sources: RFC 6455; RFC 9110, 15.5.22 (426).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from websockets.frames import Frame, Opcode
 
+from patchbay.access.principals import LOCAL, Principal
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.protocol.streams.listener_slots import ListenerSlots
-from patchbay.settings import Settings
-from patchbay.wire.replies.reply import Reply, StartResponse, busy, json_reply, refusal
-from patchbay.wire.requests.authentication import principal_of
-from patchbay.wire.requests.security import check_host_and_origin
+from patchbay.wire.replies.reply import Reply, busy, json_reply, refusal
+from patchbay.wire.requests.request import Request
 
-Environ = MutableMapping[str, Any]
 Close = Callable[[int, str], None]
 
 
@@ -35,17 +33,14 @@ Send = Callable[[str | TextFrames], int]
 NO_CLOSE = 1006
 """The close code of a connection that ended without a close (RFC 6455, 7.1.5)."""
 
-UPGRADE = "patchbay.websocket"
-"""Name in the environ of the Upgrade of a request that asks to become a WebSocket."""
-
 
 @dataclass(frozen=True, slots=True)
 class WebSocketRequest:
     """The request that became a WebSocket; it passed the checks of every request.
 
     `path` begins with a slash; `named` holds the named groups of the route's pattern; `query` is the part after the
-    question mark. `headers` has lower-case names. `client` is the address of the other end, without its port. `environ`
-    is the WSGI environ, for checks of access that read it.
+    question mark. `headers` has lower-case names. `client` is the address of the other end, without its port. `sender`
+    is the principal that sent it.
     """
 
     path: str
@@ -53,7 +48,7 @@ class WebSocketRequest:
     query: str
     headers: Mapping[str, str]
     client: str
-    environ: Mapping[str, Any]
+    sender: Principal = LOCAL
 
 
 class WebSocketSession(Protocol):
@@ -81,20 +76,23 @@ message for an empty text.
 """
 
 
+OpenSocket = Callable[[Send, Close], WebSocketSession]
+"""Makes the session of one request that becomes a WebSocket."""
+
+
 def frame_text(text: bytes) -> bytes:
     """Return the frame of one text message (UTF-8) of a server (RFC 6455, 5.2): whole, and without a mask."""
     return Frame(Opcode.TEXT, text).serialize(mask=False)
 
 
 @dataclass(slots=True)
-class Upgrade:
-    """Whether a request becomes a WebSocket: the front puts it into the environ, and a route fills it in.
+class Upgrade(Reply):
+    """The answer to a request that becomes a WebSocket.
 
-    `open` makes the session; None when the request is refused. `release` gives back the place of the WebSocket.
-    `sender` is the id of its principal.
+    `open` makes the session. `release` gives back the place of the WebSocket. `sender` is the id of its principal.
     """
 
-    open: Callable[[Send, Close], WebSocketSession] | None = None
+    open: OpenSocket | None = None
     release: Callable[[], None] = lambda: None
     sender: str = ""
 
@@ -119,62 +117,40 @@ class WebSocketRoutes:
 
 
 class WebSocketUpgrades:
-    """WSGI: answers the paths of `routes`, and passes other requests to `others`.
+    """Answers the paths of `routes`. Each WebSocket has one of the `places` for listening streams.
 
-    Each WebSocket has one of the `places` for listening streams. A request that the front marked (UPGRADE) gets 101 and
-    its route; other requests get 426, or 501 if they ask for a WebSocket of a server without WebSockets.
+    A request that may become a WebSocket gets an Upgrade; others get 426, or 501 if they ask for a WebSocket of a web
+    server without WebSockets.
     """
 
-    def __init__(
-        self,
-        routes: WebSocketRoutes,
-        settings: Settings,
-        places: ListenerSlots,
-        others: Callable[[Any, StartResponse], Iterable[bytes]],
-    ) -> None:
+    def __init__(self, routes: WebSocketRoutes, places: ListenerSlots) -> None:
         self._places = places
         self._routes = routes
-        self._settings = settings
-        self._others = others
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        found = self._routes.find(environ["PATH_INFO"])
-        if found is None:
-            return self._others(environ, start_response)
-        return self._reply(environ, *found).send(start_response)
+    def find(self, request: Request) -> Callable[[Request], Reply] | None:
+        """Return what answers a request, None for one of another path."""
+        found = self._routes.find(request.path)
+        return None if found is None else partial(self._reply, *found)
 
-    def _reply(self, environ: Environ, match: re.Match[str], open_session: OpenSession) -> Reply:
-        try:
-            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
-        except PatchbayError as problem:
-            return json_reply(failure(None, problem), problem.status)
-        if environ["REQUEST_METHOD"] != "GET":
+    def _reply(self, match: re.Match[str], open_session: OpenSession, request: Request) -> Reply:
+        if request.method != "GET":
             return refusal(405, "this address accepts only GET", ("Allow", "GET"))
-        upgrade: Upgrade | None = environ.get(UPGRADE)
-        if upgrade is None:
-            if environ.get("HTTP_UPGRADE", "").lower() == "websocket":
+        if not request.may_upgrade:
+            if request.headers.get("upgrade", "").lower() == "websocket":
                 return refusal(501, "this web server has no WebSockets: start the hub with `patchbay serve`")
             return refusal(426, "this address is a WebSocket: connect to it with ws://", ("Upgrade", "websocket"))
-        sender = principal_of(environ)
         try:
-            release = self._places.open(sender, is_websocket=True)
+            release = self._places.open(request.sender, is_websocket=True)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         if release is None:
             return busy(None)
-        upgrade.open = partial(open_session, _request(environ, match))
-        upgrade.release = release
-        upgrade.sender = sender.id
-        return Reply(101)
-
-
-def _request(environ: Environ, match: re.Match[str]) -> WebSocketRequest:
-    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
-    return WebSocketRequest(
-        path=environ["PATH_INFO"],
-        named=match.groupdict(default=""),
-        query=environ.get("QUERY_STRING", ""),
-        headers=headers,
-        client=environ.get("REMOTE_ADDR", ""),
-        environ=environ,
-    )
+        opened = WebSocketRequest(
+            path=request.path,
+            named=match.groupdict(default=""),
+            query=request.query,
+            headers=request.headers,
+            client=request.address,
+            sender=request.sender,
+        )
+        return Upgrade(101, open=partial(open_session, opened), release=release, sender=request.sender.id)

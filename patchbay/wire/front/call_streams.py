@@ -17,7 +17,7 @@ from patchbay.views.sse import COMMENT
 from patchbay.wire.front.answers import Flow, StartedAnswer, is_sent
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.replies.reply import CallBody, LateBody
+from patchbay.wire.replies.reply import CallBody
 from patchbay.wire.requests.rsgi import Future, HttpProtocol, Stream
 
 log = logging.getLogger(__name__)
@@ -106,10 +106,10 @@ class CallStreams:
     ) -> None:
         """Answer a request of `client` (`address:port`) with a body; call `at_end` at its end, from any thread."""
         body.rest = self.rest
-        stream = CallStream(self, body, protocol, start, client, at_end)
+        reader = Reader(protocol, client, body.leave) if body.leave is not None else None
+        stream = CallStream(self, body, reader, client, at_end)
         try:
-            if not isinstance(body, LateBody):
-                stream.open()
+            stream.open(protocol, start)
         except BaseException:
             at_end()
             raise
@@ -122,31 +122,21 @@ class CallStream:
     The answer ends with the last reference to the stream of the web server, so that no local variable has it.
     """
 
-    __slots__ = ("_at_end", "_body", "_flow", "_protocol", "_reader", "_sent", "_start", "_streams")
+    __slots__ = ("_at_end", "_body", "_flow", "_reader", "_sent", "_streams")
 
     def __init__(
-        self,
-        streams: CallStreams,
-        body: CallBody,
-        protocol: HttpProtocol,
-        start: StartedAnswer,
-        client: str,
-        at_end: Callable[[], None],
+        self, streams: CallStreams, body: CallBody, reader: Reader | None, client: str, at_end: Callable[[], None]
     ) -> None:
         self._streams = streams
         self._body = body
-        self._protocol: HttpProtocol | None = protocol
-        self._start = start
         self._sent: Stream | None = None
         self._flow = Flow(client)
-        self._reader = Reader(protocol, client, body.leave) if body.leave is not None else None
+        self._reader = reader
         self._at_end = at_end
 
-    def open(self) -> None:
+    def open(self, protocol: HttpProtocol, start: StartedAnswer) -> None:
         """Send the head."""
-        assert self._protocol is not None
-        protocol, self._protocol = self._protocol, None
-        self._sent = protocol.response_stream(self._start.status, self._start.headers)
+        self._sent = protocol.response_stream(start.status, start.headers)
 
     def run(self) -> None:
         """Send frames until the next Wait or the end; holds the thread meanwhile."""
@@ -166,13 +156,11 @@ class CallStream:
         reader = self._reader
         if reader is not None and frame in (b"", COMMENT):
             reader.watch()
-            if self._is_left():
+            if reader.has_left:
                 return False
+        assert self._sent is not None
         if not frame:
             return True
-        if self._sent is None:
-            self.open()
-        assert self._sent is not None
         if not is_sent(self._sent, frame):
             return False
         if self._flow.add(len(frame)):
@@ -190,17 +178,10 @@ class CallStream:
             self._reader.wait(None)
         if self._body.place is not None:
             self._body.place.go_on()
-        if self._is_left():
+        if self._reader is not None and self._reader.has_left:
             self._end()
         else:
             self.run()
-
-    def _is_left(self) -> bool:
-        """Whether the client has left an answer that ends with it."""
-        if self._reader is None:
-            return False
-        is_begun = not isinstance(self._body, LateBody) or self._body.is_chosen
-        return self._reader.has_left if is_begun else self._reader.is_gone()
 
     def _end(self) -> None:
         if self._reader is not None:
@@ -209,8 +190,5 @@ class CallStream:
             self._at_end()
         except Exception:
             log.exception("the end of a stream failed")
-        if self._protocol is not None:  # an answer without a body, or without a reader
-            self._protocol.response_bytes(self._start.status, self._start.headers, b"")
-            self._protocol = None
         # Last, because the web server may end the process once every answer is complete.
         self._sent = None

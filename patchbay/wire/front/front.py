@@ -1,9 +1,9 @@
 """The front: takes every request of the web server's native interface, on a thread of the web server.
 
-A request whose body is short waits for it without a thread; then the WSGI application answers it on the thread that
-brought the body, or on a further one (`request_threads.py`). A request that asks to become a WebSocket passes the same
-application, which accepts or refuses it.
-Sources: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; PEP 3333; RFC 6455.
+A request whose body is short waits for it without a thread; then the pipeline answers it on the thread that brought the
+body, or on a further one (`request_threads.py`). A request that asks to become a WebSocket passes the same pipeline,
+which accepts or refuses it.
+Sources: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; RFC 6455.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.settings import SHARED, Settings
-from patchbay.wire.endpoints.websocket_routes import UPGRADE, Upgrade
+from patchbay.wire.endpoints.websocket_routes import Upgrade
 from patchbay.wire.front.answers import StartedAnswer, send_answer
 from patchbay.wire.front.call_streams import CallStreams, Reader
 from patchbay.wire.front.event_loop import EventLoop
@@ -26,36 +26,25 @@ from patchbay.wire.front.request_threads import RequestThreads, Work
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
 from patchbay.wire.replies.reply import Later, Reply, call_part, listening_part
+from patchbay.wire.requests.request import Body, Request
 from patchbay.wire.requests.rsgi import (
-    ARRIVED_SINCE,
-    CLIENT,
     COLLECTED_BYTES,
-    WAITING,
     ArrivingBody,
     Future,
     Headers,
     HttpProtocol,
+    RsgiRequests,
     Scope,
-    address,
-    environ_of,
 )
-
-if TYPE_CHECKING:
-    from patchbay.wire.front.direct_way import DirectWay
 
 log = logging.getLogger(__name__)
 
-WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
-
 
 class Front:
-    """Answers the requests of one worker by the WSGI application `app`, on `threads`."""
+    """Takes the requests of one worker, which `answer` answers, on `threads`."""
 
-    def __init__(
-        self, app: WsgiApp, settings: Settings, threads: RequestThreads, direct: DirectWay | None = None
-    ) -> None:
-        self._app = app
-        self._direct = direct
+    def __init__(self, answer: Callable[[Request], Reply], settings: Settings, threads: RequestThreads) -> None:
+        self._answer = answer
         self._port = settings.port
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._prefix = settings.path_prefix
@@ -65,6 +54,7 @@ class Front:
         self._fair = FairQueue(threads, self._loop) if settings.mode == SHARED else None
         self._streams = WaitingStreams(self._loop)
         self._calls = CallStreams(self._streams, threads)
+        self._requests = RsgiRequests(self._proxies, self._prefix, self._streams)
         self.websockets = WebSockets(settings, self._loop)
         self.connections: int | None = None
         """Limit on the connections that the web server takes, if it is lower than its own."""
@@ -92,13 +82,13 @@ class Front:
         headers = scope.headers
         announced = headers.get("content-length")
         if (announced is None and headers.get("transfer-encoding") is None) or announced == "0":
-            self._run(scope, headers, partial(self._answer, scope, headers, protocol, io.BytesIO()))
+            self._run(scope, headers, partial(self._reply, scope, headers, protocol, Body(is_whole=True)))
         elif announced is not None and announced.isdigit() and int(announced) <= COLLECTED_BYTES:
             begun = time.monotonic()
             protocol().add_done_callback(partial(self._collected, scope, headers, protocol, begun), None)
         else:
-            body = io.BufferedReader(ArrivingBody(protocol))
-            self._run(scope, headers, partial(self._answer, scope, headers, protocol, body))
+            body = Body(io.BufferedReader(ArrivingBody(protocol)))
+            self._run(scope, headers, partial(self._reply, scope, headers, protocol, body))
 
     def _collected(self, scope: Scope, headers: Headers, protocol: HttpProtocol, begun: float, body: Future) -> None:
         """On a thread of the web server, when a short body has arrived, or its connection has ended."""
@@ -106,7 +96,8 @@ class Front:
             data = body.result()
         except Exception:  # the web server's own class: the connection ended before the body did
             data = b""
-        self._run(scope, headers, partial(self._answer_collected, scope, headers, protocol, data, begun))
+        arrived = Body(io.BytesIO(data), begun, is_whole=True)
+        self._run(scope, headers, partial(self._reply, scope, headers, protocol, arrived))
 
     def _run(self, scope: Scope, headers: Headers, work: Work) -> None:
         """Run the work of a request on the threads, in shared mode in the turns of its sender."""
@@ -115,18 +106,11 @@ class Front:
         else:
             self._fair.run(find_sender(scope, headers, self._port, self._proxies, self._prefix), work)
 
-    def _answer_collected(
-        self, scope: Scope, headers: Headers, protocol: HttpProtocol, data: bytes, begun: float
-    ) -> None:
+    def _reply(self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: Body) -> None:
         try:
-            reply = self._direct.reply(scope, headers, data) if self._direct is not None else None
-            if reply is not None:
-                self._send_reply(scope, protocol, reply)
-                return
+            self._send_reply(scope, protocol, self._answer(self._requests.make(scope, headers, body)))
         except Exception:
             _fail(scope, protocol)
-            return
-        self._answer(scope, headers, protocol, io.BytesIO(data), begun)
 
     def _settle(self, scope: Scope, protocol: HttpProtocol, steps: Later, reader: Reader | None) -> None:
         """Run steps until their next wait, or until they return the reply, which is sent.
@@ -174,39 +158,23 @@ class Front:
         else:
             send_answer(protocol, scope.client, start, answer)
 
-    def _answer(
-        self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None
-    ) -> None:
-        start = StartedAnswer()
-        try:
-            environ = environ_of(scope, headers, body)
-            self._proxies.note_client(environ)
-            if begun is not None:
-                environ[ARRIVED_SINCE] = begun
-            environ[CLIENT] = ":".join(address(scope.client))
-            environ[WAITING] = self._streams
-            self._send(scope, protocol, start, self._app(environ, start))
-        except Exception:
-            _fail(scope, protocol)
-
     def _upgrade(self, scope: Scope, end: Any) -> None:
-        """Have the application check a request for a WebSocket; send its answer, or open the WebSocket."""
-        environ, start = environ_of(scope, scope.headers, io.BytesIO()), StartedAnswer()
-        self._proxies.note_client(environ)
-        upgrade = Upgrade()
-        environ[UPGRADE] = upgrade
+        """Have the pipeline check a request for a WebSocket; send its answer, or open the WebSocket."""
+        status, reply = 500, None
         try:
-            body = self._app(environ, start)
-            closing = getattr(body, "close", None)
-            if closing is not None:
+            request = self._requests.make(scope, scope.headers, Body(is_whole=True), may_upgrade=True)
+            reply = self._answer(request).settle_on_thread()
+            status = reply.status
+            if not isinstance(reply, Upgrade):
+                closing = getattr(reply.send(StartedAnswer()), "close", _do_nothing)
                 closing()
         except Exception:
             log.exception("the check of the WebSocket %s failed", scope.path)
-        if upgrade.open is None:
+        if isinstance(reply, Upgrade):
+            self.websockets.begin(scope, end, reply)
+        else:
             # A page answers 200 or a redirect to a request that its path has no WebSocket for.
-            end.close(start.status if start.status >= 400 else 404)
-            return
-        self.websockets.begin(scope, end, upgrade)
+            end.close(status if status >= 400 else 404)
 
 
 def _do_nothing() -> None:

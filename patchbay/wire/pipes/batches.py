@@ -5,7 +5,6 @@ Source: MCP specification 2025-03-26, basic/transports; https://www.jsonrpc.org/
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from patchbay.catalogue.servers import Server
@@ -31,7 +30,7 @@ def answer_batch(
     check_batch(values, revision)
     if session is None and wire.strict:
         raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
-    alone = replace(wire, streams=False, connection=None, strict=False, way="", waits=False)
+    alone = wire._replace(streams=False, connection=None, strict=False, way="", waits=False)
     answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher, server)]
     id = session.id if session is not None else None
     return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)

@@ -1,4 +1,4 @@
-"""Answers of the MCP endpoint, as plain WSGI: status, headers, and a body that is bytes or a stream of frames.
+"""Answers over HTTP: status, headers, and a body that is bytes or a stream of frames.
 
 Flask's request and response objects cost more than a tool call does; below /mcp nothing needs them.
 """
@@ -6,7 +6,7 @@ Flask's request and response objects cost more than a tool call does; below /mcp
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
@@ -20,22 +20,6 @@ from patchbay.protocol.server_shares import RestingPlace
 from patchbay.wire.replies.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]
-
-CORS_HEADERS = (
-    "content-type",
-    "accept",
-    "authorization",
-    "dpop",
-    "mcp-session-id",
-    "mcp-protocol-version",
-    "mcp-method",
-    "mcp-name",
-    "last-event-id",
-    "traceparent",
-    "tracestate",
-)
-"""The headers that an allowed browser origin may send; other origins are refused before."""
-
 
 Later = Generator[Wait | None, None, "Reply"]
 """The steps to an answer: at a Wait the thread may be left, and at None the client may have left."""
@@ -67,6 +51,11 @@ class Reply:
         if isinstance(self.body, bytes) and self.status != 204:
             headers.append(("Content-Length", str(len(self.body))))
         return headers
+
+    @property
+    def status_line(self) -> str:
+        """The status and its phrase."""
+        return _line(self.status)
 
     @property
     def holds_thread(self) -> bool:
@@ -104,10 +93,8 @@ class Reply:
                 return cast(Reply, end.value)
 
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
-        """Begin the answer; return the body for the server."""
-        if self.later is not None:
-            return LateBody(self.settle(), start_response, self.leave)
-        start_response(_line(self.status), self.head)
+        """Begin an answer that is known; return the body for the server."""
+        start_response(self.status_line, self.head)
         body = (self.body,) if isinstance(self.body, bytes) else self.body
         return body if self.at_close is None else ClosingBody(body, self.at_close)
 
@@ -157,61 +144,6 @@ class CallBody:
                 yield step
 
 
-class LateBody(CallBody):
-    """The body of an answer that is chosen later: Waits until then; after that its head, and its frames.
-
-    Until then a step may be an empty frame: nothing to send, and the client may have left. `at_choice` is called once.
-    """
-
-    at_choice: Callable[[], None] | None = None
-
-    def __init__(self, later: Later, start_response: StartResponse, leave: Callable[[], None] | None) -> None:
-        self.leave = leave
-        self._later = later
-        self._start_response = start_response
-        self._body: Iterable[bytes] | None = None
-        self._frames: Iterator[bytes | Wait] | None = None
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether the head of the answer is known."""
-        return self._body is not None
-
-    def next_step(self) -> bytes | Wait | None:
-        """Return the next Wait or frame; None at the end."""
-        if self._frames is None:
-            try:
-                return next(self._later) or b""
-            except StopIteration as end:
-                reply: Reply = end.value
-            self._note_choice()
-            self._body = reply.send(self._start_response)
-            self._frames = self._frames_of(self._body)
-        return next(self._frames, None)
-
-    def _frames_of(self, body: Iterable[bytes]) -> Iterator[bytes | Wait]:
-        streamed = call_part(body)
-        if streamed is None:
-            yield from body
-            return
-        streamed.place, streamed.rest = self.place, self.rest
-        while (step := streamed.next_step()) is not None:
-            yield step
-
-    def close(self) -> None:
-        """End the answer; a call whose answer is not chosen yet is cancelled."""
-        self._note_choice()
-        self._later.close()
-        closing = getattr(self._body, "close", None)
-        if closing is not None:
-            closing()
-
-    def _note_choice(self) -> None:
-        if self.at_choice is not None:
-            self.at_choice()
-            self.at_choice = None
-
-
 class ClosingBody:
     """A body with a callback at its end."""
 
@@ -235,12 +167,6 @@ def listening_part(body: Iterable[bytes]) -> ListeningBody | None:
     """Return the ListeningBody that a body is or contains, or None."""
     inner = _inner(body)
     return inner if isinstance(inner, ListeningBody) else None
-
-
-def late_part(body: Iterable[bytes]) -> LateBody | None:
-    """Return the LateBody that a body is or contains, or None."""
-    inner = _inner(body)
-    return inner if isinstance(inner, LateBody) else None
 
 
 def call_part(body: Iterable[bytes]) -> CallBody | None:
@@ -292,24 +218,3 @@ def refusal(status: int, sentence: str, *headers: tuple[str, str]) -> Reply:
 def busy(id: Any) -> Reply:
     """Return the answer for too many open streams."""
     return json_reply(failure(id, PatchbayError("too many open streams; try again later")), 503)
-
-
-def with_cors(environ: Mapping[str, Any], reply: Reply) -> Reply:
-    """Return the reply with CORS headers if the request has an Origin header that was not refused."""
-    origin = environ.get("HTTP_ORIGIN")
-    if not origin or reply.status in (403, 421):
-        return reply
-    reply.headers += [
-        ("Access-Control-Allow-Origin", origin),
-        ("Access-Control-Expose-Headers", "Mcp-Session-Id, ETag, WWW-Authenticate"),
-        ("Vary", "Origin"),
-    ]
-    if environ["REQUEST_METHOD"] == "OPTIONS":
-        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "").lower().split(",")
-        extra = [name.strip() for name in asked if name.strip().startswith("mcp-param-")]
-        reply.headers += [
-            ("Access-Control-Allow-Headers", ", ".join([*CORS_HEADERS, *extra])),
-            ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
-            ("Access-Control-Max-Age", "600"),
-        ]
-    return reply

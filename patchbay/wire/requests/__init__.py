@@ -1,1 +1,1 @@
-"""Requests over HTTP: the head, the sender and the body of one, and the checks that all of them pass."""
+"""Requests over HTTP, whichever web server took them: head, sender and body, and the checks that all of them pass."""

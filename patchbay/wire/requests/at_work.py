@@ -4,42 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, MutableMapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any
-
-from patchbay.wire.replies.reply import late_part
-
-AT_WORK = "patchbay.at_work"
-"""Name in the environ of this worker's AtWork; absent if the worker closes no connections."""
 
 
 class AtWork:
-    """WSGI middleware that measures the age of the oldest running request. `patience` is in seconds.
+    """Measures the age of the oldest running request of a worker. `patience` is in seconds.
 
     A request does not count while its body arrives and after its answer has begun. `cut_off` are the other ends of the
     connections that the hub has shut down and that are not closed yet.
     """
 
-    def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], patience: float) -> None:
-        self._app = app
+    def __init__(self, patience: float) -> None:
         self.patience = patience
         self.cut_off: set[str] = set()
         self._begun: dict[object, float] = {}
-
-    def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
-        environ[AT_WORK] = self
-        thread = self.begin()
-        late = None
-        try:
-            body = self._app(environ, start_response)
-            late = late_part(body)
-        finally:
-            if late is None:
-                self.end(thread)
-        if late is not None:
-            late.at_choice = partial(self.end, self.leave_thread(thread))
-        return body
 
     def begin(self) -> int:
         """Count a request that this thread runs from now on; return the thread, for `end`."""

@@ -4,7 +4,7 @@ A message that is not complete is never processed. A proxy may pass an empty bod
 exactly the limit in place of a longer one; so this module compares the lengths: never more than the limit, never less
 than announced. A chunked body has to end as it says; it is refused with trailers, because the web server shows them
 and a cut in the same way. The worker limits the bodies that are
-read at once (`BODIES`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes (`BODIES`)
+read at once (`body_budget.py`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes
 while they arrive, and another until their request has ended or only listens. A body that arrives too slowly ends
 with its connection (`front/slow_clients.py`).
 Source: RFC 9110, section 8.6; RFC 9112, sections 6, 7.1 and 8.
@@ -13,25 +13,15 @@ Source: RFC 9110, section 8.6; RFC 9112, sections 6, 7.1 and 8.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from patchbay.access.principals import LOCAL_ID, PRINCIPAL, Principal
+from patchbay import jsonrpc
+from patchbay.access.principals import LOCAL_ID
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
-from patchbay.jsonrpc import Request, encode
 from patchbay.text_cache import cached_by_text
-from patchbay.wire.requests.at_work import AT_WORK, AtWork
 from patchbay.wire.requests.body_budget import SMALL_BYTES, Bodies, Budget, parsed_size
-from patchbay.wire.requests.rsgi import ARRIVED_SINCE, CLIENT
-
-BODIES = "patchbay.bodies"
-"""Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""
-
-HELD = "patchbay.body_held"
-"""Name in the environ of the bytes of the budget for parsed bodies that this request took, and of its caller; absent
-for small bodies.
-"""
+from patchbay.wire.requests.request import Readable, Request
 
 LISTENING_META, LISTENING_PREFIXES = (
     frozenset(("progressToken", "traceparent", "tracestate", "baggage")),
@@ -48,9 +38,6 @@ PIECE_BYTES = 256 * 1024
 
 METHODS_WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
 """Methods whose requests are read where they are answered; the body of others has no meaning (RFC 9110, 9.3)."""
-
-BLIND_SERVER = "Granian"
-"""SERVER_SOFTWARE of the web server whose WSGI interface shows a chunked body that is cut off as whole."""
 
 
 class Unsupported(InvalidRequest):
@@ -89,30 +76,30 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def check_json(environ: Mapping[str, Any]) -> None:
+def check_json(request: Request) -> None:
     """Check that a request declares its body as plain JSON. Raises Unsupported (415)."""
-    kind = environ.get("CONTENT_TYPE") or ""
+    kind = request.headers.get("content-type") or ""
     if media_type(kind) != "application/json":
         raise Unsupported(f"Content-Type has to be application/json; it is {kind or 'missing'}")
-    if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+    if request.headers.get("content-encoding", "identity") != "identity":
         raise Unsupported("Content-Encoding is not served: send the body as it is")
 
 
 class McpHeaders(Mapping[str, str]):
     """The `Mcp-*` headers of a request: lower-case names, values without the spaces and tabs around them.
 
-    A header is read from the environ at each access, because most requests have one or two of them.
+    A header is read at each access, because most requests have one or two of them.
     """
 
-    __slots__ = ("_environ",)
+    __slots__ = ("_headers",)
 
-    def __init__(self, environ: Mapping[str, Any]) -> None:
-        self._environ = environ
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a header, by its name in lower case."""
-        value = self._environ.get(_environ_name(name)) if name.startswith("mcp-") else None
-        return default if value is None else value.strip(" \t")
+        value = self._headers.get(name)
+        return default if value is None or not name.startswith("mcp-") else value.strip(" \t")
 
     def __getitem__(self, name: str) -> str:
         value: str | None = self.get(name)
@@ -121,37 +108,31 @@ class McpHeaders(Mapping[str, str]):
         return value
 
     def __iter__(self) -> Iterator[str]:
-        return (name[5:].replace("_", "-").lower() for name in self._environ if name.startswith("HTTP_MCP_"))
+        return (name for name in self._headers if name.startswith("mcp-"))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-@lru_cache(maxsize=1024)
-def _environ_name(name: str) -> str:
-    """Return a header's name in the form of WSGI."""
-    return f"HTTP_{name.upper().replace('-', '_')}"
-
-
-def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
+def read_body(request: Request, limit: int) -> bytes:
     """Return the body of a request, at most `limit` bytes.
 
     Raises TooLarge (413), InvalidRequest (400) for a body that is cut off or has trailers, TooSlow (408) for one that
     did not arrive in time, LengthRequired (411), TooManyUploads and TooManyBytes (503).
     """
-    announced = _announced(environ.get("CONTENT_LENGTH"))
+    announced = _announced(request.headers.get("content-length"))
     if announced is not None and announced > limit:
         raise TooLarge(f"the body has {announced} bytes; expected at most {limit} (setting body_limit)")
-    if announced is None and not _chunked(environ):
+    if announced is None and not request.body.has_end:
         return b""
-    if announced is None and environ.get("SERVER_SOFTWARE") == BLIND_SERVER and CLIENT not in environ:
+    if announced is None and not request.body.shows_cuts:
         raise LengthRequired
     wanted = limit + 1 if announced is None else announced
-    begun = environ.get(ARRIVED_SINCE) or time.monotonic()
+    begun = time.monotonic() if request.body.since is None else request.body.since
     try:
-        body = _in_turn(environ, wanted)
+        body = request.body.stream.read(wanted) if request.body.is_whole else _in_turn(request, wanted)
     except (OSError, ValueError) as problem:  # what WSGI servers raise for a chunk that is cut off or malformed
-        if _is_cut_off(environ, begun):
+        if _is_cut_off(request, begun):
             raise TooSlow("the body did not arrive in time (setting idle_timeout)") from problem
         raise InvalidRequest(
             "the body is cut off, has a chunk that cannot be read, or has trailers: send it whole, without trailers"
@@ -159,42 +140,36 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes; expected at most {limit} (setting body_limit)")
     if announced is not None and len(body) < announced:
-        if _is_cut_off(environ, begun):
+        if _is_cut_off(request, begun):
             raise TooSlow(f"the body did not arrive in time: {len(body)} of {announced} bytes (setting idle_timeout)")
         raise InvalidRequest(f"the body ends after {len(body)} bytes; Content-Length says {announced}")
     return body
 
 
-def drop_body(environ: MutableMapping[str, Any], limit: int) -> None:
+def drop_body(request: Request, limit: int) -> None:
     """Read and drop a body that nothing needs, so that a request whose body is cut off is refused like any other.
 
     Raises what read_body raises; does nothing for a request without a body.
     """
-    if environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
-        read_body(environ, limit)
-        release_body(environ)
+    headers = request.headers
+    if headers.get("content-length", "0") not in ("", "0") or "transfer-encoding" in headers:
+        read_body(request, limit)
+        request.body.release()
 
 
-def _is_cut_off(environ: Mapping[str, Any], begun: float) -> bool:
+def _is_cut_off(request: Request, begun: float) -> bool:
     """Whether the hub ended a body that was too slow; otherwise its client did. `begun`: when the hub awaited it.
 
     The time alone does not show it: on a busy machine the thread of a request can begin to wait long after the bytes
     arrived from which the limit counts.
     """
-    at_work: AtWork | None = environ.get(AT_WORK)
+    at_work = request.body.at_work
     if at_work is None:
         return False
-    return environ.get(CLIENT) in at_work.cut_off or time.monotonic() - begun >= at_work.patience
+    return request.connection in at_work.cut_off or time.monotonic() - begun >= at_work.patience
 
 
-def release_body(environ: MutableMapping[str, Any]) -> None:
-    """Give back the bytes that the request took of the budget for parsed bodies; a second time does nothing."""
-    held = environ.pop(HELD, None)
-    if held:
-        environ[BODIES].parsed.give_back(*held)
-
-
-def without_padding(request: Request) -> Request:
+def without_padding(request: jsonrpc.Request) -> jsonrpc.Request:
     """Return the request of a stream without the members of `_meta` that no stream uses, which may be long."""
     meta = request.params.get("_meta")
     if not isinstance(meta, Mapping):
@@ -202,12 +177,12 @@ def without_padding(request: Request) -> Request:
     used = {
         name: value for name, value in meta.items() if name in LISTENING_META or name.startswith(LISTENING_PREFIXES)
     }
-    return Request(request.id, request.method, {**request.params, "_meta": used})
+    return jsonrpc.Request(request.id, request.method, {**request.params, "_meta": used})
 
 
-def is_small(request: Request) -> bool:
+def is_small(request: jsonrpc.Request) -> bool:
     """Whether a request that stays in memory for long needs no part of the budget."""
-    return len(encode(request)) <= SMALL_BYTES
+    return len(jsonrpc.encode(request)) <= SMALL_BYTES
 
 
 def _announced(text: str | None) -> int | None:
@@ -218,52 +193,41 @@ def _announced(text: str | None) -> int | None:
     return int(text)
 
 
-def _chunked(environ: Mapping[str, Any]) -> bool:
-    return bool(environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"))
-
-
-def _in_turn(environ: MutableMapping[str, Any], wanted: int) -> bytes:
-    bodies: Bodies | None = environ.get(BODIES)
-    if bodies is None:
-        return _apart(environ, wanted, _pieces)
-    turn = bodies.turns.acquire(environ.get("REMOTE_ADDR", ""))
+def _in_turn(request: Request, wanted: int) -> bytes:
+    limits = request.body.limits
+    if limits is None:
+        return _apart(request, wanted, _pieces)
+    turn = limits.turns.acquire(request.address)
     if turn is None:
         raise TooManyUploads
     try:
-        return _read(environ, wanted, bodies)
+        return _read(request, wanted, limits)
     finally:
-        bodies.turns.give_back(turn)
+        limits.turns.give_back(turn)
 
 
-def _read(environ: MutableMapping[str, Any], wanted: int, bodies: Bodies) -> bytes:
+def _read(request: Request, wanted: int, limits: Bodies) -> bytes:
     if wanted <= SMALL_BYTES:
-        return _apart(environ, wanted, _pieces)
+        return _apart(request, wanted, _pieces)
     taken: list[int] = []
-    caller = _caller(environ)
+    caller = "" if request.sender.id == LOCAL_ID else request.sender.id
     try:
-        body = _apart(environ, wanted, lambda stream, size: _counted(stream, size, bodies.arriving, taken))
+        body = _apart(request, wanted, lambda stream, size: _counted(stream, size, limits.arriving, taken))
         if len(body) > SMALL_BYTES:
             size = parsed_size(body)
-            bodies.parsed.acquire(size, caller)
-            environ[HELD] = (size, caller)
+            limits.parsed.acquire(size, caller)
+            request.body.held = (size, caller)
         return body
     finally:
-        bodies.arriving.give_back(sum(taken))
+        limits.arriving.give_back(sum(taken))
 
 
-def _caller(environ: Mapping[str, Any]) -> str:
-    """Return the id of the caller whose share counts; "" where all callers are one principal."""
-    sender: Principal | None = environ.get(PRINCIPAL)
-    return "" if sender is None or sender.id == LOCAL_ID else sender.id
+def _apart(request: Request, wanted: int, read: Callable[[Readable, int], bytes]) -> bytes:
+    body = request.body
+    return read(body.stream, wanted) if body.at_work is None else body.at_work.apart(read, body.stream, wanted)
 
 
-def _apart(environ: Mapping[str, Any], wanted: int, read: Callable[[Any, int], bytes]) -> bytes:
-    at_work: AtWork | None = environ.get(AT_WORK)
-    stream = environ["wsgi.input"]
-    return read(stream, wanted) if at_work is None else at_work.apart(read, stream, wanted)
-
-
-def _counted(stream: Any, wanted: int, budget: Budget, taken: list[int]) -> bytes:
+def _counted(stream: Readable, wanted: int, budget: Budget, taken: list[int]) -> bytes:
     """Return a large body; count each piece before reading it, and append the counts to `taken`."""
     pieces: list[bytes] = []
     while wanted > 0:
@@ -278,7 +242,7 @@ def _counted(stream: Any, wanted: int, budget: Budget, taken: list[int]) -> byte
     return b"".join(pieces)
 
 
-def _pieces(stream: Any, wanted: int) -> bytes:
+def _pieces(stream: Readable, wanted: int) -> bytes:
     pieces: list[bytes] = []
     while wanted > 0:
         piece = stream.read(wanted)

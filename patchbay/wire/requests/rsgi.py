@@ -1,37 +1,23 @@
-"""A request of the web server's native interface (RSGI) as a WSGI environ, and its body as a file.
+"""Makes a Request out of one of the web server's native interface (RSGI), and a file out of its body.
 
-Granian describes the interface: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; the environ
-is that of PEP 3333, with the same joined headers that Granian's own WSGI interface makes.
+Granian describes the interface: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md. Here alone
+the head is seen as it was sent: each line of a repeated header, and underscores in names.
 """
 
 from __future__ import annotations
 
 import io
-import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
-from patchbay.text_cache import cached_by_text
+from patchbay.hosts.path_prefix import strip_prefix
+from patchbay.hosts.trusted_proxies import TrustedProxies
+from patchbay.wire.requests.request import Background, Body, Request
 
 COLLECTED_BYTES = 16 * 1024
 """Bodies that announce at most this size are awaited before their request takes a thread."""
-
-ARRIVED_SINCE = "patchbay.arriving_since"
-"""Name in the environ of the monotonic time at which the wait for a collected body began."""
-
-CLIENT = "patchbay.client"
-"""Name in the environ of the other end of the connection: `127.0.0.1:4711` or `::1:4711`, of a proxy too."""
-
-WAITING = "patchbay.waiting"
-"""Name in the environ of the runner of waiting streams (`waiting_streams.py`); absent under other WSGI servers."""
-
-AMBIGUOUS = "patchbay.ambiguous"
-"""Name in the environ of the reason why a proxy could read the head in another way; absent for a good head."""
-
-_UNDERSCORED = "patchbay.underscored"
-_IGNORED = "patchbay.ignored"
 
 _TRUSTED = (
     *("accept", "access-control-", "cf-", "content-", "enso-", "fly-", "if-", "last-event-", "mcp-", "sec-"),
@@ -39,22 +25,11 @@ _TRUSTED = (
 )
 """Beginnings of the names of the headers that decide something in the hub, of those with several words."""
 
-_SINGLE = frozenset(
-    f"HTTP_{name}" for name in ("AUTHORIZATION", "DPOP", "ENSO_SESSION", "HOST", "LAST_EVENT_ID", "ORIGIN")
-) | {"CONTENT_TYPE"}
+_SINGLE = frozenset(("authorization", "content-type", "dpop", "enso-session", "host", "last-event-id", "origin"))
 """Headers that a request has once, beside `Mcp-*` and `Sec-Fetch-*`."""
 
-_CONSTANT: Mapping[str, Any] = {
-    "GATEWAY_INTERFACE": "CGI/1.1",
-    "SCRIPT_NAME": "",
-    "SERVER_SOFTWARE": "Granian",
-    "wsgi.errors": sys.stderr,
-    "wsgi.input_terminated": True,
-    "wsgi.multiprocess": False,
-    "wsgi.multithread": True,
-    "wsgi.run_once": False,
-    "wsgi.version": (1, 0),
-}
+
+UNDERSCORED = "a header has an underscore in its name: expected hyphens, as in Content-Type"
 
 
 class Headers(Protocol):
@@ -108,48 +83,6 @@ class HttpProtocol(Protocol):
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Stream: ...
 
 
-def environ_of(scope: Scope, headers: Headers, body: io.IOBase) -> dict[str, Any]:
-    """The WSGI environ of a request. `headers` are those of its scope.
-
-    A header with an underscore in its name is left out, because WSGI has one name for it and for the one with hyphens.
-    """
-    server, port = address(scope.server)
-    path, query = scope.path, scope.query_string
-    environ = {
-        **_CONSTANT,
-        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
-        "SERVER_NAME": server,
-        "SERVER_PORT": port,
-        "REMOTE_ADDR": address(scope.client)[0],
-        "REQUEST_METHOD": scope.method,
-        "PATH_INFO": path if path.isascii() else path.encode().decode("latin-1"),
-        "QUERY_STRING": query if query.isascii() else query.encode().decode("latin-1"),
-        "wsgi.url_scheme": scope.scheme,
-        "wsgi.input": body,
-    }
-    plain = len(environ)
-    for header, value in headers.items():
-        name = variable(header)
-        if name in environ:
-            if name in _SINGLE or name.startswith(("HTTP_MCP_", "HTTP_SEC_FETCH_")):
-                environ[AMBIGUOUS] = f"the request has several {header} headers: expected one at most"
-            value = f"{environ[name]}{';' if name == 'HTTP_COOKIE' else ','}{value}"
-        environ[name] = value
-    if len(environ) - plain < len(headers):
-        # The web server leaves out a value that is not ASCII; checks of headers must see that one was sent.
-        for header in headers.keys():  # noqa: SIM118
-            environ.setdefault(variable(header), "")
-    authority = scope.authority
-    if authority is not None and environ.setdefault("HTTP_HOST", authority).lower() != authority.lower():
-        environ[AMBIGUOUS] = "the request names two hosts: expected the same one in its target and in Host"
-    if environ.get("HTTP_TRANSFER_ENCODING", "chunked").lower() != "chunked":
-        environ[AMBIGUOUS] = "the body has an unknown Transfer-Encoding: expected chunked, once"
-    if _UNDERSCORED in environ:
-        environ[AMBIGUOUS] = "a header has an underscore in its name: expected hyphens, as in Content-Type"
-    environ.setdefault("HTTP_HOST", "")
-    return environ
-
-
 @lru_cache(maxsize=4096)
 def address(text: str) -> tuple[str, str]:
     """Host without brackets, and port, of `127.0.0.1:80` or `[::1]:80`."""
@@ -157,13 +90,83 @@ def address(text: str) -> tuple[str, str]:
     return host.strip("[]"), port
 
 
-@cached_by_text(1024)
-def variable(header: str) -> str:
-    """The name of a header in an environ."""
-    if "_" in header:
-        return _UNDERSCORED if header.replace("_", "-").startswith(_TRUSTED) else _IGNORED
-    name = header.upper().replace("-", "_")
-    return name if header in ("content-type", "content-length") else f"HTTP_{name}"
+@lru_cache(maxsize=4096)
+def _ends(client: str) -> tuple[str, str]:
+    """The address of the other end of a connection, and the connection as its `address:port` without brackets."""
+    host, port = address(client)
+    return host, f"{host}:{port}"
+
+
+class RsgiRequests:
+    """Makes the requests of one worker: behind these proxies, and below this prefix of the hub."""
+
+    def __init__(self, proxies: TrustedProxies, prefix: str, background: Background | None) -> None:
+        self._proxies = proxies
+        self._prefix = prefix
+        self._background = background
+
+    def make(self, scope: Scope, lines: Headers, body: Body, may_upgrade: bool = False) -> Request:
+        """Return the request of a scope. `lines` are the headers of the scope."""
+        pairs = lines.items()
+        headers, fault = dict(pairs), ""
+        # The pairs have each line of a repeated header; they lack values that are not ASCII.
+        if not len(headers) == len(pairs) == len(lines) or "_" in "".join(headers):
+            headers, fault = _join(lines)
+        found = _find_fault(scope, headers)
+        fault = fault if fault == UNDERSCORED else found or fault
+        headers.setdefault("host", "")
+        path, query = scope.path, scope.query_string
+        path = path if path.isascii() else path.encode().decode("latin-1")
+        peer, connection = _ends(scope.client)
+        return Request(
+            scope.method,
+            strip_prefix(self._prefix, path) if self._prefix else path,
+            query if query.isascii() else query.encode().decode("latin-1"),
+            headers,
+            body,
+            {},
+            self._proxies.find_client(peer, headers.get("x-forwarded-for")),
+            connection,
+            scope.scheme,
+            self._prefix,
+            fault,
+            self._background,
+            may_upgrade,
+        )
+
+
+def _join(lines: Headers) -> tuple[dict[str, str], str]:
+    """Return the headers with their lines joined, and the fault of such a head, "" for none.
+
+    A header with an underscore in its name is left out, because WSGI has one name for it and for the one with hyphens.
+    """
+    headers: dict[str, str] = {}
+    fault = ""
+    for name, value in lines.items():
+        if "_" in name:
+            continue
+        if name in headers:
+            if name in _SINGLE or name.startswith(("mcp-", "sec-fetch-")):
+                fault = f"the request has several {name} headers: expected one at most"
+            value = f"{headers[name]}{';' if name == 'cookie' else ','}{value}"
+        headers[name] = value
+    for name in lines.keys():  # noqa: SIM118
+        # The web server leaves out a value that is not ASCII; checks of headers must see that one was sent.
+        if "_" not in name:
+            headers.setdefault(name, "")
+        elif name.replace("_", "-").startswith(_TRUSTED):
+            fault = UNDERSCORED
+    return headers, fault
+
+
+def _find_fault(scope: Scope, headers: dict[str, str]) -> str:
+    """Return why a proxy could read the target or the length in another way; add the host of the target."""
+    fault, authority = "", scope.authority
+    if authority is not None and headers.setdefault("host", authority).lower() != authority.lower():
+        fault = "the request names two hosts: expected the same one in its target and in Host"
+    if headers.get("transfer-encoding", "chunked").lower() != "chunked":
+        fault = "the body has an unknown Transfer-Encoding: expected chunked, once"
+    return fault
 
 
 class IncompleteBody(OSError):

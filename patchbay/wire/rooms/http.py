@@ -18,7 +18,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -26,7 +27,6 @@ import orjson
 
 from patchbay.access.principals import Principal
 from patchbay.errors import InvalidRequest, PatchbayError, Refused
-from patchbay.hosts.path_prefix import link_for
 from patchbay.jsonrpc import failure
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.listener_slots import ListenerSlots
@@ -37,16 +37,13 @@ from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.session import Receipt, RoomSession, SessionRights
 from patchbay.settings import OPEN, Settings
 from patchbay.wire.replies.accept import JSON
-from patchbay.wire.replies.reply import ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
-from patchbay.wire.requests.authentication import principal_of
+from patchbay.wire.replies.reply import ListeningBody, Reply, busy, json_reply, refusal, stream_reply
 from patchbay.wire.requests.bodies import Unsupported, media_type, read_body
-from patchbay.wire.requests.security import check_host_and_origin
+from patchbay.wire.requests.request import Request
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.event_streams import SessionMailbox, room_events
 
 log = logging.getLogger(__name__)
-
-Environ = MutableMapping[str, Any]
 
 NDJSON = "application/x-ndjson"
 SESSION = "Enso-Session"
@@ -64,7 +61,7 @@ _METHODS = {None: ("PUT", "POST", "DELETE"), "events": ("GET",), "log": ("GET",)
 
 
 class RoomsOverHttp:
-    """WSGI: answers the paths of rooms, and hands everything else on to `others`.
+    """Answers the paths of rooms.
 
     `admission` lets its sender into rooms; `is_operator` says whether the operator does, who may read whole logs.
     `places` bounds the streams that listen.
@@ -75,16 +72,14 @@ class RoomsOverHttp:
         rooms: Rooms,
         settings: Settings,
         admission: RoomAdmission,
-        is_operator: Callable[[Environ], bool],
+        is_operator: Callable[[Request], bool],
         places: ListenerSlots,
-        others: Callable[[Any, StartResponse], Iterable[bytes]],
     ) -> None:
         self._rooms = rooms
         self._settings = settings
         self._admission = admission
         self._is_operator = is_operator
         self._places = places
-        self._others = others
         self._streams: set[SessionMailbox] = set()
         self._lock = threading.Lock()
         self._ending = threading.Event()
@@ -97,78 +92,78 @@ class RoomsOverHttp:
         for mailbox in mailboxes:
             mailbox.wake()
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        found = _PATH.fullmatch(environ["PATH_INFO"])
-        method = environ["REQUEST_METHOD"]
+    def find(self, request: Request) -> Callable[[Request], Reply] | None:
+        """Return what answers a request, None for one of another path."""
+        found = _PATH.fullmatch(request.path)
         # GET of a room is its page.
-        if found is None or (found[2] is None and method in ("GET", "HEAD")):
-            return self._others(environ, start_response)
-        return self._reply(environ, found[1], found[2], method).send(start_response)
+        if found is None or (found[2] is None and request.method in ("GET", "HEAD")):
+            return None
+        return partial(self._reply, found[1], found[2])
 
-    def _reply(self, environ: Environ, room: str, part: str | None, method: str) -> Reply:
+    def _reply(self, room: str, part: str | None, request: Request) -> Reply:
+        method = request.method
         try:
-            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
-            _check_site(environ)
+            _check_site(request)
             if method not in _METHODS[part]:
                 allowed = ", ".join(_METHODS[part])
                 return refusal(405, f"this address accepts only {allowed}", ("Allow", allowed))
             if method == "PUT":
-                return self._create(environ, room)
+                return self._create(request, room)
             if method == "DELETE":
-                return self._remove(environ, room)
+                return self._remove(request, room)
             if part == "fork":
-                return self._fork(environ, room)
+                return self._fork(request, room)
             if part == "log":
-                return self._log(environ, room)
-            return self._events(environ, room) if part == "events" else self._post(environ, room)
+                return self._log(request, room)
+            return self._events(request, room) if part == "events" else self._post(request, room)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         except Exception:
             return json_reply(failure(None, incident(log, "at a room")), 500)
 
-    def _check_may_create(self, environ: Environ, room: str) -> None:
+    def _check_may_create(self, request: Request, room: str) -> None:
         """Raise Refused on an open hub, where strangers may join rooms, unless the operator sends the request."""
-        if self._settings.mode == OPEN and not self._is_operator(environ):
+        if self._settings.mode == OPEN and not self._is_operator(request):
             raise Refused(
                 "on an open hub the operator alone creates, forks and deletes rooms: send the token that"
                 " `patchbay token --show` prints as `Authorization: Bearer TOKEN`"
             )
-        self._admission.check_create(room, principal_of(environ))
+        self._admission.check_create(room, request.sender)
 
-    def _create(self, environ: Environ, room: str) -> Reply:
-        self._check_may_create(environ, room)
-        options = self._object(environ)
+    def _create(self, request: Request, room: str) -> Reply:
+        self._check_may_create(request, room)
+        options = self._object(request)
         unknown = sorted(set(options) - {"policy", "flags"})
         if unknown:
             raise InvalidRequest(f"a room has no option {unknown[0]!r:.40}; expected policy, flags")
-        return _created(self._rooms.create(room, principal_of(environ).id, options), environ)
+        return _created(self._rooms.create(room, request.sender.id, options), request)
 
-    def _fork(self, environ: Environ, room: str) -> Reply:
-        wanted = self._object(environ)
+    def _fork(self, request: Request, room: str) -> Reply:
+        wanted = self._object(request)
         seq, name = wanted.get("seq"), wanted.get("name")
         if type(seq) is not int or not isinstance(name, str):
             raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
-        self._check_may_create(environ, name)
-        sender = principal_of(environ)
-        return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name), environ)
+        self._check_may_create(request, name)
+        sender = request.sender
+        return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name), request)
 
-    def _remove(self, environ: Environ, name: str) -> Reply:
-        room = self._admission.open(name, principal_of(environ))
-        head = environ.get("HTTP_IF_MATCH", "").strip().strip('"')
+    def _remove(self, request: Request, name: str) -> Reply:
+        room = self._admission.open(name, request.sender)
+        head = request.headers.get("if-match", "").strip().strip('"')
         if not head:
             return refusal(
                 428, 'If-Match has to name the newest entry of the exported log by its CID: If-Match: "bafk..."'
             )
-        is_operator = self._is_operator(environ)
+        is_operator = self._is_operator(request)
         if not is_operator:  # on an open hub all callers are one principal
-            self._check_may_create(environ, room.name)
-        self._rooms.remove(room, principal_of(environ).id, head, is_operator)
+            self._check_may_create(request, room.name)
+        self._rooms.remove(room, request.sender.id, head, is_operator)
         return Reply(204)
 
-    def _object(self, environ: Environ) -> Json:
+    def _object(self, request: Request) -> Json:
         """Return the JSON object of a body; an empty one for a request without a body, of any type."""
-        body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
-        kind = media_type(environ.get("CONTENT_TYPE") or "")
+        body = read_body(request, min(self._settings.body_limit, self._rooms.bounds.envelope))
+        kind = media_type(request.headers.get("content-type") or "")
         if not body:
             return {}
         if kind != JSON:
@@ -177,15 +172,15 @@ class RoomsOverHttp:
 
     # envelopes
 
-    def _post(self, environ: Environ, name: str) -> Reply:
-        kind = media_type(environ.get("CONTENT_TYPE") or "")
+    def _post(self, request: Request, name: str) -> Reply:
+        kind = media_type(request.headers.get("content-type") or "")
         if kind not in (JSON, NDJSON):
             raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
-        body = read_body(environ, self._settings.body_limit)
-        sender = principal_of(environ)
+        body = read_body(request, self._settings.body_limit)
+        sender = request.sender
         room = self._admission.open_to_join(name, sender) if HELLO in body else self._admission.open(name, sender)
         rights = self._admission.rights(room, sender)
-        conversation = _Conversation(room, sender.id, environ.get("HTTP_ENSO_SESSION", ""), rights)
+        conversation = _Conversation(room, sender.id, request.headers.get("enso-session", ""), rights)
         if kind == JSON:
             answer = conversation.handle(parse_json(body, self._rooms.bounds.envelope))
             reply = Reply(conversation.status, orjson.dumps(answer), JSON)
@@ -210,9 +205,9 @@ class RoomsOverHttp:
 
     # reading
 
-    def _events(self, environ: Environ, name: str) -> Reply:
-        query, sender = parse_qs(environ.get("QUERY_STRING", "")), principal_of(environ)
-        after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
+    def _events(self, request: Request, name: str) -> Reply:
+        query, sender = parse_qs(request.query), request.sender
+        after = _seq(request.headers.get("last-event-id") or query.get("after", [""])[0])
         room, known = self._admission.open_to_join(name, sender), query.get("session", [""])[0]
         release = self._places.open(sender, f"room.{name}")
         if release is None:
@@ -258,11 +253,11 @@ class RoomsOverHttp:
             work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
             work.start()
 
-    def _log(self, environ: Environ, name: str) -> Reply:
-        sender = principal_of(environ)
-        after = _seq(parse_qs(environ.get("QUERY_STRING", "")).get("after", [""])[0]) or 0
+    def _log(self, request: Request, name: str) -> Reply:
+        sender = request.sender
+        after = _seq(parse_qs(request.query).get("after", [""])[0]) or 0
         room = self._admission.open(name, sender)
-        lines = room.lines(after, None if self._is_operator(environ) else sender.id)
+        lines = room.lines(after, None if self._is_operator(request) else sender.id)
         return stream_reply((line + b"\n" for line in lines), NDJSON)
 
 
@@ -307,14 +302,14 @@ def _receipt(receipt: Receipt) -> Json:
     return found | ({"answers": list(receipt.answers)} if receipt.answers else {})
 
 
-def _created(room: Room, environ: Environ) -> Reply:
+def _created(room: Room, request: Request) -> Reply:
     found = {"room": room.id, "name": room.name, "seq": room.seq, "head": room.head}
-    return Reply(201, orjson.dumps(found), JSON, [("Location", link_for(environ, f"/rooms/{room.name}"))])
+    return Reply(201, orjson.dumps(found), JSON, [("Location", request.link(f"/rooms/{room.name}"))])
 
 
-def _check_site(environ: Environ) -> None:
+def _check_site(request: Request) -> None:
     """Raise Refused for a request that a page of another site causes, also by a link: reading events joins the room."""
-    if environ.get("HTTP_SEC_FETCH_SITE") in ("cross-site", "same-site") and "HTTP_ORIGIN" not in environ:
+    if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") and "origin" not in request.headers:
         raise Refused("this request came from a page of another site; rooms answer to the hub's own pages and programs")
 
 

@@ -24,7 +24,6 @@ from patchbay.rooms.record.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import NO_LONGER_LET_IN, RoomSession
 from patchbay.wire.endpoints.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes
-from patchbay.wire.requests.authentication import principal_of
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.delivery import DeliveryThread, SharedBatches
 from patchbay.wire.rooms.silent_sockets import SilentSockets
@@ -66,7 +65,7 @@ class RoomSocket:
         self._deliveries, self._batches = deliveries
         self._admission = admission
         self._silent = silent
-        self.sender = principal_of(request.environ)
+        self.sender = request.sender
         self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
         self._after = query.get("after", [""])[0]
         self._resume = query.get("resume", [""])[0]

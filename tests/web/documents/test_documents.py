@@ -11,7 +11,6 @@ from urllib.parse import quote
 import pytest
 from werkzeug.test import TestResponse
 
-from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.web.rendering.markdown import ELEMENTS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, get, links, read, read_json, set_variable
@@ -243,15 +242,15 @@ def test_grants_hide_documents_from_every_list_and_search(hub: Hub) -> None:
     }
     set_variable(hub, "access", json.dumps(grants).encode(), "limit")
     hub.catalogue.refresh()
-    stranger, environ = hub.app.test_client(), {PRINCIPAL: Principal("key:robot")}
+    stranger = hub.app.test_client()
     try:
-        listed = stranger.get("/servers/notes/documents.json", environ_overrides=environ)
+        listed = stranger.get("/servers/notes/documents.json")
         assert [each["name"] for each in read_json(listed)["folders"]] == ["parts"]
         assert read_json(listed)["documents"] == []
-        found = stranger.get("/servers/notes/documents.json?q=flour", environ_overrides=environ)
+        found = stranger.get("/servers/notes/documents.json?q=flour")
         assert read_json(found)["found"]["results"] == [] and read_json(found)["found"]["total"] == 0
-        assert stranger.get("/servers/notes/documents?path=guide.md", environ_overrides=environ).status_code == 404
-        oven = stranger.get("/servers/notes/documents?path=parts/oven.md", headers=BROWSER, environ_overrides=environ)
+        assert stranger.get("/servers/notes/documents?path=guide.md").status_code == 404
+        oven = stranger.get("/servers/notes/documents?path=parts/oven.md", headers=BROWSER)
         assert oven.status_code == 200 and "guide.md" not in oven.get_data(as_text=True).partition("<article")[2]
     finally:
         set_variable(hub, "access", b'{"grants": [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]}', "lift")

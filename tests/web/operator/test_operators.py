@@ -17,6 +17,7 @@ from werkzeug.test import TestResponse
 from patchbay.access.operator_token import HASH_FILE
 from patchbay.web.operator.login import local_path
 from patchbay.web.operator.operators import MAX_WRONG_TOKENS, WRONG_TOKEN_SECONDS, TooManyWrongTokens, WrongTokenCounter
+from patchbay.wire.requests.wsgi import request_of
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 
@@ -59,7 +60,7 @@ def link_of(hub: Hub) -> str:
 
 def is_operator(hub: Hub, **headers: str) -> bool:
     with hub.app.test_request_context("/", headers={name.replace("_", "-"): text for name, text in headers.items()}):
-        return bool(hub.app.parts.operators.is_operator(request.environ))
+        return bool(hub.app.parts.operators.is_operator(request_of(request.environ)))
 
 
 def test_on_its_own_machine_too_the_operator_proves_it(hub: Hub) -> None:

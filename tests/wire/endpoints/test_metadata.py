@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,8 +13,13 @@ from werkzeug.test import Client, TestResponse
 from patchbay.access.authentication import Credentials
 from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.problems import IssuerUnavailable
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.settings import Settings
 from patchbay.wire.endpoints.metadata import ResourceMetadata
+from patchbay.wire.endpoints.pages import Pages
+from patchbay.wire.pipeline import Pipeline
+from patchbay.wire.requests.authentication import Authentication
+from patchbay.wire.requests.wsgi import WsgiApplication
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 SETTINGS = Settings(allowed_hosts=("hub.example.org", "localhost", "[::1]"), allowed_origins=("https://app.example",))
@@ -29,10 +35,16 @@ def find_server_metadata() -> dict[str, Any]:
     return {"issuer": ISSUER}
 
 
-def get(path: str, headers: Mapping[str, str] | None = None, app: Any = None, method: str = "GET") -> TestResponse:
+def get(
+    path: str, headers: Mapping[str, str] | None = None, app: ResourceMetadata | None = None, method: str = "GET"
+) -> TestResponse:
     """The answer to a request for `path`."""
-    app = app or ResourceMetadata(lambda _: [ISSUER], ("see", "call"), SETTINGS, others, find_server_metadata)
-    return Client(app).open(path, method=method, headers={"Host": "hub.example.org"} | dict(headers or {}))
+    app = app or ResourceMetadata(lambda _: [ISSUER], ("see", "call"), find_server_metadata)
+    open_to_all = Authentication(replace(SETTINGS, access="open"), [], lambda: False, lambda _: None)
+    pipeline = Pipeline(SETTINGS, open_to_all, (), lambda _: None, Pages(others), app.find)
+    return Client(WsgiApplication(pipeline, TrustedProxies(()), "")).open(
+        path, method=method, headers={"Host": "hub.example.org"} | dict(headers or {})
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,12 +117,12 @@ def test_clients_of_2025_03_26_find_the_metadata_of_the_issuer_at_the_hub() -> N
     def fail() -> dict[str, Any]:
         raise IssuerUnavailable
 
-    down = ResourceMetadata(lambda _: [ISSUER], (), SETTINGS, others, fail)
+    down = ResourceMetadata(lambda _: [ISSUER], (), fail)
     assert get("/.well-known/oauth-authorization-server", app=down).status_code == 503
 
 
 def test_a_hub_with_its_own_authorization_server_names_itself() -> None:
-    own = ResourceMetadata(lambda origin: [origin], (), SETTINGS, others)
+    own = ResourceMetadata(lambda origin: [origin], ())
     assert get("/.well-known/oauth-authorization-server", app=own).data == b"another part of the hub"
     document = orjson.loads(get(WELL_KNOWN + "/mcp", app=own).data)
     assert document["authorization_servers"] == ["http://hub.example.org"]

@@ -25,7 +25,7 @@ from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.replies.reply import CallBody, ClosingBody, LateBody, Reply, json_reply
+from patchbay.wire.replies.reply import CallBody, Reply, json_reply
 from patchbay.wire.replies.sse import Body
 from patchbay.wire.requests.at_work import AtWork
 from tests.waiting import until
@@ -161,14 +161,14 @@ def test_a_reply_that_comes_later_has_the_headers_of_both() -> None:
 
     start = StartedAnswer()
     reply = Reply(headers=[("Mcp-Session-Id", "a")], later=steps())
-    assert b'"result":{}' in b"".join(reply.send(start))
+    assert b'"result":{}' in b"".join(reply.settle_on_thread().send(start))
     assert start.status == 400
     assert {("Mcp-Session-Id", "a"), ("Content-Type", "application/json")} <= set(start.headers)
 
 
 def test_a_request_that_waits_without_a_thread_is_still_at_work() -> None:
     """A connection that waits for an answer is not idle (`slow_clients.py`)."""
-    at_work = AtWork(lambda *_: (), 60.0)
+    at_work = AtWork(60.0)
     request = at_work.leave_thread(at_work.begin())
     thread = at_work.begin()
     at_work.end(thread)
@@ -195,22 +195,16 @@ def later(mailbox: Mailbox, noted: list[str]) -> Generator[Wait | None, None, Re
         noted.append("ended")
 
 
-def test_the_head_of_an_answer_that_is_chosen_later_waits_without_a_thread_and_comes_with_it(
-    streams: CallStreams,
-) -> None:
-    """Issue 50, item 18: a request that takes the WSGI application holds no thread while its answer is held back."""
-    bus, noted, rested, ended = LocalBus(), list[str](), list[str](), threading.Event()
+def test_an_answer_that_is_known_later_waits_without_a_thread() -> None:
+    """Issue 50, item 18."""
+    bus, noted, connection = LocalBus(), list[str](), Connection()
+    front = Front(lambda _: Reply(), Settings(), RequestThreads(4))
     with bus.subscribe(["topic"]) as mailbox:
-        connection, start = Connection(), StartedAnswer()
-        body = Reply(later=later(mailbox, noted)).send(start)
-        assert isinstance(body, LateBody)
-        body.place, body.at_choice = NotedPlace(rested), lambda: rested.append("chosen")
-        streams.send(connection, "", start, body, ended.set)  # type: ignore[arg-type]
-        assert rested == ["rest"] and not body.is_chosen and not connection.heads
+        front._settle(SimpleNamespace(client=""), connection, later(mailbox, noted), None)  # type: ignore[arg-type]
+        assert not noted and not connection.sent, "this thread is free, and the head waits"
         bus.publish("topic")
-        assert ended.wait(BOUND)
-    assert connection.heads == [400] and b'"a":1' in b"".join(connection.sent)
-    assert noted == ["answered", "ended"] and rested == ["rest", "go on", "chosen"]
+        until(lambda: noted == ["answered", "ended"], "the answer")
+    until(lambda: connection.sent, "the answer is sent")
 
 
 @contextmanager
@@ -224,28 +218,10 @@ def connected() -> Iterator[tuple[socket.socket, socket.socket, str]]:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_a_client_that_leaves_before_its_answer_begins_ends_the_call_where_leaving_cancels(
-    streams: CallStreams, leaves: bool
-) -> None:
+def test_a_client_that_leaves_before_its_answer_begins_ends_the_call_where_leaving_cancels(leaves: bool) -> None:
     """2026-07-28: a closed connection is the cancellation; no frame is sent meanwhile that would notice it."""
-    bus, noted, ended = LocalBus(), list[str](), threading.Event()
-    with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
-        start = StartedAnswer()
-        body = Reply(later=later(mailbox, noted), leave=CancelFlag().leave if leaves else None).send(start)
-        assert isinstance(body, LateBody)
-        closed = ClosingBody(body, ended.set)
-        streams.send(Connection(), name, start, body, closed.close)  # type: ignore[arg-type]
-        assert not noted
-        accepted.close()  # as the web server does when the client has left
-        bus.publish("topic")
-        assert ended.wait(BOUND)
-    assert noted == (["ended"] if leaves else ["answered", "ended"])
-
-
-@pytest.mark.parametrize("leaves", [True, False])
-def test_the_same_holds_for_an_answer_without_a_wsgi_environ(leaves: bool) -> None:
     bus, noted = LocalBus(), list[str]()
-    front = Front(lambda *_: (), Settings(), RequestThreads(4))
+    front = Front(lambda _: Reply(), Settings(), RequestThreads(4))
     with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
         connection = Connection()
         reader = Reader(connection, name, CancelFlag().leave) if leaves else None  # type: ignore[arg-type]
@@ -310,20 +286,13 @@ def test_a_call_with_a_thread_is_cancelled_when_its_client_leaves(streams: CallS
     assert noted == ["cancelled"] and connection.sent == [b"one", COMMENT]
 
 
-@pytest.mark.parametrize("has_environ", [True, False])
-def test_a_client_that_leaves_before_the_head_ends_a_call_that_waits(streams: CallStreams, has_environ: bool) -> None:
+def test_a_client_that_leaves_before_the_head_ends_a_call_that_waits() -> None:
     """Nothing is sent then that could fail, so the web server has to say it."""
     noted, flag, connection = list[str](), CancelFlag(), Connection()
     with LocalBus().subscribe(["topic"]) as mailbox:
-        steps = later(mailbox, noted)
-        if has_environ:
-            start = StartedAnswer()
-            body = Reply(later=steps, leave=flag.leave).send(start)
-            assert isinstance(body, LateBody)
-            streams.send(connection, "", start, body, body.close)  # type: ignore[arg-type]
-        else:
-            front = Front(lambda *_: (), Settings(), RequestThreads(4))
-            front._send_reply(SimpleNamespace(client=""), connection, Reply(later=steps, leave=flag.leave))  # type: ignore[arg-type]
+        front = Front(lambda _: Reply(), Settings(), RequestThreads(4))
+        reply = Reply(later=later(mailbox, noted), leave=flag.leave)
+        front._send_reply(SimpleNamespace(client=""), connection, reply)  # type: ignore[arg-type]
         assert not noted
         connection.left.callbacks[0](connection.left)
         until(lambda: noted, "the end of the call")

@@ -1,8 +1,8 @@
 """Every conversation over HTTP with a hub as users start it: its own process, the front, one worker and two workers.
 
 Each request has a connection of its own, so with two workers the requests of one session reach both. One hub per
-number of workers and group of settings plays one conversation after the other. With one worker each conversation is
-played twice: plain requests take the direct way, and those with an unknown header the WSGI application.
+number of workers and group of settings plays one conversation after the other. `tests/wire/test_conversations.py` plays
+each of them by WSGI.
 Requirements: X6; SUB-8 to SUB-43, X-1 to X-13, each as the conversation's comment says.
 """
 
@@ -16,7 +16,6 @@ import pytest
 
 from tests.interaction.programs import nodes_of_run
 from tests.waiting import until
-from tests.wire.connections import SocketResponse
 from tests.wire.hub_stages import HubStage
 from tests.wire.players import OverHttp
 from tests.wire.scripts import Happening, Script, read
@@ -125,23 +124,6 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
 @pytest.mark.parametrize(("workers", "group", "file"), PLAYED)
 def test_a_conversation_goes_as_it_is_written(stages: Stages, workers: int, group: int, file: Path) -> None:
     OverHttp(stages.take(workers, group), SCRIPTS[file]).play()
-
-
-class WithUnknownHeader:
-    """The stage of a hub whose requests all have a header that no plain request has, so they take the WSGI way."""
-
-    def __init__(self, stage: HubStage) -> None:
-        self._stage = stage
-        self.happen = stage.happen
-
-    def request(self, address: str, verb: str, headers: list[tuple[str, str]], data: bytes | None) -> SocketResponse:
-        return self._stage.request(address, verb, [*headers, ("X-Unknown", "1")], data)
-
-
-@pytest.mark.parametrize(("workers", "group", "file"), [one for one in PLAYED if one.values[0] == 1])
-def test_a_conversation_goes_as_it_is_written_by_wsgi(stages: Stages, workers: int, group: int, file: Path) -> None:
-    """Issue 38 item 2: both ways give the answers that the conversation expects."""
-    OverHttp(WithUnknownHeader(stages.take(workers, group)), SCRIPTS[file]).play()
 
 
 def test_the_conversations_that_are_not_played_exist() -> None:

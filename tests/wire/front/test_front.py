@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 from patchbay.settings import Settings
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
+from patchbay.wire.replies.reply import Reply
+from patchbay.wire.requests.request import Request
 from tests.waiting import until
 from tests.wire.front.sent_headers import SentHeaders
 
@@ -19,14 +20,13 @@ def test_the_upgrades_of_a_sender_wait_for_its_turns() -> None:
     """Without turns all of them would begin at once, on the threads that others need."""
     open_now, begun = threading.Event(), []
 
-    def app(environ: Any, start_response: Any) -> list[bytes]:
-        begun.append(environ["HTTP_AUTHORIZATION"])
+    def answer(request: Request) -> Reply:
+        begun.append(request.headers["authorization"])
         open_now.wait()
-        start_response("403 Forbidden", [])
-        return []
+        return Reply(403)
 
     threads = RequestThreads(UPGRADES + 10)
-    front = Front(app, Settings(access="shared", allowed_hosts=("localhost",)), threads)
+    front = Front(answer, Settings(access="shared", allowed_hosts=("localhost",)), threads)
 
     def ask(key: str) -> None:
         headers = {"authorization": f"Bearer {key}", "upgrade": "websocket"}

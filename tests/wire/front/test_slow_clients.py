@@ -16,7 +16,7 @@ from patchbay.wire.front.slow_clients import ClientConnection, SlowClientWatch
 from patchbay.wire.front.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from patchbay.wire.requests.at_work import AtWork
 from patchbay.wire.requests.bodies import TooSlow, read_body
-from patchbay.wire.requests.rsgi import CLIENT
+from patchbay.wire.requests.request import Body, Request
 from tests.waiting import until
 
 WRITE, IDLE = 10.0, 20.0
@@ -111,7 +111,7 @@ def pairs() -> Iterator[tuple[SlowClientWatch, socket.socket, socket.socket]]:
         other = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         accepted = opened.enter_context(listening.accept()[0])
         settings = Settings(port=port, write_timeout=0.2, idle_timeout=600)
-        yield SlowClientWatch(settings, AtWork(lambda *_: [], 60)), accepted, other
+        yield SlowClientWatch(settings, AtWork(60)), accepted, other
 
 
 def full(sender: socket.socket) -> None:
@@ -195,21 +195,22 @@ def test_a_body_that_the_hub_cuts_off_was_too_slow_although_its_thread_began_to_
         accepted = opened.enter_context(listening.accept()[0])
         stream = opened.enter_context(accepted.makefile("rb"))
         host, own_port = sender.getsockname()
-        environ = {"CONTENT_LENGTH": "10", "wsgi.input": stream, CLIENT: f"{host}:{own_port}"}
-        front = AtWork(lambda environ, _: [read_body(environ, 100)], 600)
-        watch = SlowClientWatch(Settings(port=port, idle_timeout=0.2, keepalive=0.1), front)
+        request = Request("POST", "/", "", {"content-length": "10"}, Body(stream), {}, connection=f"{host}:{own_port}")
+        request.body.at_work = at_work = AtWork(600)
+        watch = SlowClientWatch(Settings(port=port, idle_timeout=0.2, keepalive=0.1), at_work)
         sender.sendall(b"{")
 
         def is_cut_off() -> bool:
             watch.check_connections()
-            return bool(front.cut_off)
+            return bool(at_work.cut_off)
 
         until(is_cut_off, "the connection is shut down")
         with pytest.raises(TooSlow):
-            front(environ, None)
+            at_work.begin()
+            read_body(request, 100)
         sender.close()
         accepted.shutdown(socket.SHUT_RDWR)
         stream.close()
         accepted.close()
         watch.check_connections()
-        assert not front.cut_off
+        assert not at_work.cut_off

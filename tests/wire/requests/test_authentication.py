@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 
 from patchbay.access.authentication import Credentials
-from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
+from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, Principal
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.settings import Settings
+from patchbay.wire.pipeline import Pipeline
+from patchbay.wire.replies.reply import Reply
 from patchbay.wire.requests.authentication import Authentication, credentials_of
+from patchbay.wire.requests.request import Request
+from patchbay.wire.requests.wsgi import WsgiApplication, read_environ
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
@@ -32,21 +37,22 @@ class Known:
 
 
 def asked(mode: str, grants: bool = False, operator: bool = False, **environ: Any) -> tuple[Any, str, dict[str, str]]:
-    """Send a request through the middleware alone; return the principal that the hub sees, the status, the headers."""
-    seen: list[Any] = []
+    """Send a request through a pipeline with one endpoint; return the principal that it sees, status and headers."""
+    seen: list[Principal] = []
     answers: list[tuple[str, dict[str, str]]] = []
 
-    def app(inner: Any, start_response: Any) -> list[bytes]:
-        seen.append(inner[PRINCIPAL])
-        start_response("200 OK", [])
-        return [b""]
+    def endpoint(request: Request) -> Reply:
+        seen.append(request.sender)
+        return Reply()
 
-    known = {"REQUEST_METHOD": "POST", "PATH_INFO": "/mcp", "HTTP_HOST": "localhost", "REMOTE_ADDR": "127.0.0.1"}
-    middleware = Authentication(
-        app, Settings(access=mode), [Known()], lambda: grants, lambda inner: LOCAL_OPERATOR if operator else None
+    settings = Settings(access=mode)
+    authentication = Authentication(
+        settings, [Known()], lambda: grants, lambda request: LOCAL_OPERATOR if operator else None
     )
+    app = WsgiApplication(Pipeline(settings, authentication, (), lambda _: None, endpoint), TrustedProxies(()), "")
+    known = {"REQUEST_METHOD": "POST", "PATH_INFO": "/mcp", "HTTP_HOST": "localhost", "REMOTE_ADDR": "127.0.0.1"}
     full: dict[str, Any] = {**known, "wsgi.url_scheme": "http", **environ}
-    list(middleware(full, lambda status, headers: answers.append((status, dict(headers)))))
+    list(app(full, lambda status, headers: answers.append((status, dict(headers)))))
     status, headers = answers[0]
     return (seen[0] if seen else None), status, headers
 
@@ -135,11 +141,11 @@ def test_authentication_schemes_see_the_target_and_the_headers_of_a_request() ->
         "REMOTE_ADDR": "192.0.2.7",
         "wsgi.url_scheme": "http",
     }
-    found = credentials_of(environ)
+    found = credentials_of(read_environ(environ))
     assert (found.method, found.url, found.resource) == ("POST", *["https://hub.example/mcp/notes"] * 2)
     assert (found.cookies, found.headers["dpop"], found.address) == ({"a": "b", "c": "d"}, "proof", "192.0.2.7")
-    assert credentials_of(environ | {"PATH_INFO": "/rpc"}).resource == ""
-    assert credentials_of(environ | {"HTTP_X_FORWARDED_PROTO": "javascript"}).url.startswith("http://")
+    assert credentials_of(read_environ(environ | {"PATH_INFO": "/rpc"})).resource == ""
+    assert credentials_of(read_environ(environ | {"HTTP_X_FORWARDED_PROTO": "javascript"})).url.startswith("http://")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import pytest
 from werkzeug.serving import make_server
 
 from patchbay.errors import PatchbayError, TooLarge
-from patchbay.wire.requests.bodies import BLIND_SERVER, LengthRequired, read_body
+from patchbay.wire.requests.bodies import LengthRequired, read_body
+from patchbay.wire.requests.wsgi import BLIND_SERVER, read_environ
 from tests.waiting import BOUND
 
 
@@ -19,7 +20,7 @@ from tests.waiting import BOUND
 def test_a_body_of_the_limit_is_read_and_one_byte_more_is_refused(is_announced: bool) -> None:
     def read(data: bytes) -> bytes:
         length = {"CONTENT_LENGTH": str(len(data))} if is_announced else {}
-        return read_body({"wsgi.input": io.BytesIO(data), "wsgi.input_terminated": True, **length}, 10)
+        return read_body(read_environ({"wsgi.input": io.BytesIO(data), "wsgi.input_terminated": True, **length}), 10)
 
     assert read(b"0123456789") == b"0123456789"
     with pytest.raises(TooLarge, match="expected at most 10"):
@@ -30,9 +31,10 @@ def test_a_web_server_that_hides_a_cut_gets_no_chunked_body() -> None:
     """The WSGI interface of Granian shows a chunked body that is cut off like a whole one."""
     head = {"SERVER_SOFTWARE": BLIND_SERVER, "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
     with pytest.raises(LengthRequired, match="send Content-Length") as refused:
-        read_body({**head, "wsgi.input": io.BytesIO(b"half")}, 10)
+        read_body(read_environ({**head, "wsgi.input": io.BytesIO(b"half")}), 10)
     assert refused.value.status == 411
-    assert read_body({**head, "wsgi.input": io.BytesIO(b"whole"), "CONTENT_LENGTH": "5"}, 10) == b"whole"
+    announced = read_environ({**head, "wsgi.input": io.BytesIO(b"whole"), "CONTENT_LENGTH": "5"})
+    assert read_body(announced, 10) == b"whole"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_a_chunked_body_that_is_cut_off_is_refused_under_the_server_of_flask(chu
 
     def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         try:
-            body, status = read_body(environ, 100), 200
+            body, status = read_body(read_environ(environ), 100), 200
         except PatchbayError as problem:
             body, status = problem.message.encode(), problem.status
         start_response(f"{status} Answer", [("Content-Length", str(len(body)))])

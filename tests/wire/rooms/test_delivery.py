@@ -12,7 +12,6 @@ import pytest
 from websockets.frames import Frame
 from websockets.protocol import Protocol, Side, State
 
-from patchbay.access.principals import LOCAL, PRINCIPAL
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.wire.endpoints.websocket_routes import TextFrames, WebSocketRequest, WebSocketRoutes
@@ -31,7 +30,7 @@ class Reader:
         found = routes.find("/rooms/demo/ws")
         assert found is not None
         match, open_session = found
-        request = WebSocketRequest("/rooms/demo/ws", match.groupdict(), "", {}, "127.0.0.1", {PRINCIPAL: LOCAL})
+        request = WebSocketRequest("/rooms/demo/ws", match.groupdict(), "", {}, "127.0.0.1")
         self.batches: list[TextFrames] = []
         self.is_behind = False
         self.session = open_session(request, self._send, lambda code, reason: None)

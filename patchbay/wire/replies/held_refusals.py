@@ -13,14 +13,11 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from patchbay.events import Wait
-from patchbay.wire.replies.reply import ListeningBody, Reply, StartResponse
-from patchbay.wire.requests.authentication import principal_of
-from patchbay.wire.requests.rsgi import WAITING
+from patchbay.wire.replies.reply import ListeningBody, Reply
 
 HOLD_SECONDS = (0.5, 1.5)
 """Seconds between a refusal and its answer: a random number, so that many connections do not return together."""
@@ -63,46 +60,23 @@ class _Silence:
 
 
 class HeldRefusals:
-    """WSGI middleware: passes requests to `app`, and holds back its refusals for a quota.
+    """Holds back the refusals for a quota of one worker.
 
     These are the answers with `Retry-After`, but for 503, which says that the hub itself has too much work.
     """
 
-    def __init__(self, app: Callable[[Any, StartResponse], Iterable[bytes]]) -> None:
-        self._app = app
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: Counter[str] = Counter()
         """Refusals that wait, by principal."""
 
-    def __call__(self, environ: MutableMapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if environ.get(WAITING) is None:
-            return self._app(environ, start_response)
-        refused = False
-
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            nonlocal refused
-            refused = _is_refusal(int(status[:3]), headers)
-            return start_response(status, headers, *rest)
-
-        body = self._app(environ, start)
-        if not refused or self._held.total() >= MAX_HELD:
-            return body
-        try:
-            data = b"".join(body)
-        finally:
-            closing = getattr(body, "close", None)
-            if closing is not None:
-                closing()
-        return ListeningBody(self._later(data, principal_of(environ).id))
-
     def held(self, reply: Reply, sender: str) -> Reply:
         """Return a reply to this principal as it is, or one that waits first if it refuses a call for a quota."""
-        if not isinstance(reply.body, bytes) or not _is_refusal(reply.status, reply.headers):
+        if not reply.headers or not _is_refusal(reply.status, reply.headers) or self._held.total() >= MAX_HELD:
             return reply
-        if self._held.total() >= MAX_HELD:
-            return reply
-        headers = [*reply.headers, ("Content-Length", str(len(reply.body)))]
-        return replace(reply, body=ListeningBody(self._later(reply.body, sender)), headers=headers)
+        head = reply.head[1:] if isinstance(reply.body, bytes) else reply.headers  # without the header that comes first
+        body = ListeningBody(self._later(_whole(reply.body), sender))
+        return replace(reply, body=body, kind=None, headers=head)
 
     def _later(self, data: bytes, id: str) -> Iterator[bytes | Wait]:
         with self._lock:
@@ -122,6 +96,18 @@ class HeldRefusals:
         """Return the seconds that a refusal of a principal waits."""
         seconds = random.uniform(*HOLD_SECONDS) * max(1.0, self._held[id] / REFUSALS_PER_SECOND)
         return min(seconds, MAX_HOLD_SECONDS)
+
+
+def _whole(body: bytes | Iterable[bytes]) -> bytes:
+    """Return a whole body, and close it."""
+    if isinstance(body, bytes):
+        return body
+    try:
+        return b"".join(body)
+    finally:
+        closing = getattr(body, "close", None)
+        if closing is not None:
+            closing()
 
 
 def _is_refusal(status: int, headers: list[tuple[str, str]]) -> bool:

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, MutableMapping
-from typing import Any
+from collections.abc import Callable
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
-from patchbay.wire.replies.reply import ClosingBody, Reply, call_part, json_reply, listening_part
-from patchbay.wire.requests.rsgi import WAITING
+from patchbay.wire.replies.reply import Reply, json_reply
 
 EXTRA_THREADS = 32
 """Threads of each worker in addition to the setting `threads`."""
@@ -62,6 +60,10 @@ class WorkPlace:
         self._limits = limits
         self._address = address
 
+    def leave(self) -> None:
+        """Give back the place; a second time does nothing."""
+        self._limits.leave(self)
+
     def rest(self) -> None:
         """Leave the place, because the answer waits without a thread."""
         self._limits.leave(self)
@@ -72,22 +74,12 @@ class WorkPlace:
 
 
 class WorkLimits:
-    """WSGI middleware that passes requests to `app`, at most `threads` at once, and none while `is_short()`.
-
-    Health checks always pass, with the path `prefix` of the hub and without it.
+    """Limits requests to `threads` at once, and to none while `is_short()`. Health checks always pass (`HEALTH`).
 
     A streamed answer counts until its end, except while it waits on the event loop.
     """
 
-    def __init__(
-        self,
-        app: Callable[[Any, Any], Iterable[bytes]],
-        threads: int,
-        is_short: Callable[[], bool] = lambda: False,
-        prefix: str = "",
-    ) -> None:
-        self._app = app
-        self._health = HEALTH | {prefix + path for path in HEALTH}
+    def __init__(self, threads: int, is_short: Callable[[], bool] = lambda: False) -> None:
         self._is_short = is_short
         self._threads = threads
         self._crowded = threads - min(MAX_FREE, threads // 4)
@@ -95,25 +87,6 @@ class WorkLimits:
         self._ended = 0.0
         self._waiting = 0
         self._changed = threading.Condition()
-
-    def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
-        if environ["PATH_INFO"] in self._health:
-            return self._app(environ, start_response)
-        place = self.enter(environ.get("REMOTE_ADDR", ""))
-        if isinstance(place, Reply):
-            return place.send(start_response)
-        try:
-            body = self._app(environ, start_response)
-        except BaseException:
-            self.leave(place)
-            raise
-        # A whole answer, or a stream that waits without a thread, needs no thread any more.
-        if type(body) is tuple or (environ.get(WAITING) is not None and listening_part(body) is not None):
-            self.leave(place)
-            return body
-        if (streamed := call_part(body)) is not None:
-            streamed.place = place
-        return ClosingBody(body, lambda: self.leave(place))
 
     def enter(self, address: str) -> WorkPlace | Reply:
         """Return the place of a request of this address, after a short wait if needed, or its refusal."""
