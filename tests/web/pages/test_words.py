@@ -59,6 +59,12 @@ def test_a_table_ends_with_content_identifiers(hub: Hub, path: str) -> None:
         assert not any(word.startswith("bafk") for word in row[:-1] if path == "/servers")
 
 
+def test_the_settings_of_a_server_have_content_identifiers_under_details(hub: Hub) -> None:
+    before, _, after = read(hub, "/servers/calm/settings").partition('id="main"')[2].partition("<summary>Details")
+    assert "/cid/bafk" not in before and "/cid/bafk" in after
+    assert '<button class="quiet" name="do" value="off">' in after
+
+
 def test_a_hub_without_access_rules_says_who_may_use_it(hub: Hub) -> None:
     assert "No access rules yet: everyone who reaches this hub may use every server." in words(hub, "/access")
     assert "Texts shared by all servers. Not environment variables, and not secrets." in words(hub, "/variables")
