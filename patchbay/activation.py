@@ -203,8 +203,9 @@ class Call:
     `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
     the id of the approval that the call used; `client` names the client among those of its principal: its session, its
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
-    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown. Each progress moves the deadline
-    to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
+    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown; `shown` names the tool of a
+    toolset (`server.tool`) that the caller called instead of this target, "" for any other call. Each progress moves
+    the deadline to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
     server: str
@@ -228,6 +229,7 @@ class Call:
     progress_seconds: float = 0.0
     extra_seconds: float = 0.0
     has_progress: bool = False
+    shown: str = ""
 
     def passed_on(
         self,
@@ -236,6 +238,7 @@ class Call:
         arguments: dict[str, Any],
         capabilities: Mapping[str, Any],
         chain: tuple[str, ...],
+        shown: str,
     ) -> Call:
         """Return the call of the origin of an entry of a toolset: the same call with these fields.
 
@@ -245,7 +248,7 @@ class Call:
             *(server, target, arguments, self.deadline, self.hub, self.principal, self.sender, capabilities),
             *(self.log_level, self.progress_token, self.meta, chain, self.cancelled, self.is_repeated),
             *(self.approval, self.client, self.session, self.find_base_url),
-            *(self.progress_seconds, self.extra_seconds, self.has_progress),
+            *(self.progress_seconds, self.extra_seconds, self.has_progress, shown),
         )
 
     def left(self) -> float:
@@ -290,14 +293,16 @@ class CallPlace(Protocol):
 
 Events = Generator[Event, Any, None]
 Handler = Callable[[Call], Events]
+Conceal = Callable[[PatchbayError, Call], str]
+"""Returns what the caller of a call learns of a failure in place of its message; empty for the message itself."""
 
 
-def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
+def activate(handler: Handler, call: Call, mask: bool = False, conceal: Conceal | None = None) -> Events:
     """Run a handler: yield its events, then exactly one Done or Failed.
 
     Send the answers to an Ask into this generator; the handler receives them. Closing this generator before its ending
     cancels the call.
-    `mask` hides the message of every exception that is not a PatchbayError.
+    `mask` hides the message of every exception that is not a PatchbayError, and `conceal` that of some that are.
     """
     started = time.monotonic()
     events = handler(call)
@@ -310,7 +315,7 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
             answer, kind = None, type(event)
             if kind is Done or kind is Failed:
                 has_ended = True
-                yield event
+                yield event if conceal is None else _concealed(event, call, conceal)
                 return
             if isinstance(event, Progress):
                 if event.progress <= highest:
@@ -335,7 +340,8 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
         yield Failed(problem.message)
     except PatchbayError as problem:
         raised = _log_raised(call, problem)
-        yield Failed(problem.message, problem if isinstance(problem, WIRED) else None, raised=raised)
+        message = (conceal(problem, call) if conceal is not None else "") or problem.message
+        yield Failed(message, problem if isinstance(problem, WIRED) else None, raised=raised)
     except Exception as problem:
         raised = _log_raised(call, problem)
         if not raised:
@@ -343,6 +349,14 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
         yield Failed("the tool failed" if mask else described(problem), raised=raised)
     finally:
         events.close()
+
+
+def _concealed(ending: Event, call: Call, conceal: Conceal) -> Event:
+    """Return an ending, or a failure in other words where its error is concealed."""
+    if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
+        message = conceal(ending.error, call)
+        return Failed(message) if message else ending
+    return ending
 
 
 def _log_raised(call: Call, problem: Exception) -> Raised:

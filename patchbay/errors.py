@@ -23,6 +23,7 @@
     ├── TooLarge                      -32600  413
     ├── ProtocolError                 -32603  200   a tool's own JSON-RPC error, on purpose
     ├── ToolFailed                                  a tool's own failure: a result, never a JSON-RPC error
+    │   ├── ServerFailed                            the hub has no result of the server of a tool
     │   ├── TimedOut
     │   └── WrongArguments                          reported like arguments that do not fit the schema
     └── ContentError                  -32603  500
@@ -47,8 +48,13 @@ from patchbay.exit_codes import FAILED, USAGE
 
 
 class PatchbayError(Exception):
-    """A failure with a message for people and, optionally, `data` for programs (a JSON value)."""
+    """A failure with a message for people and, optionally, `data` for programs (a JSON value).
 
+    `names_server` says that the message is the hub's own and names a server, or says what is wrong with it: it is only
+    for callers who may see that server.
+    """
+
+    names_server: bool = False
     code: int = -32603
     status: int = 500
     exit_code: int = FAILED
@@ -170,6 +176,7 @@ class CallbackFailed(PatchbayError):
 
 
 class UnknownServer(PatchbayError):
+    names_server = True
     code, status = -32600, 404
     exit_code = USAGE
 
@@ -209,6 +216,20 @@ class ProtocolError(PatchbayError):
 
 class ToolFailed(PatchbayError):
     """A failure of a tool; the caller gets a result with `isError`."""
+
+
+class ServerFailed(ToolFailed):
+    """The hub has no result of the server of a tool. The message names the server.
+
+    `hidden` says the same without a name, as the end of a sentence, for callers who may not see the server.
+    """
+
+    names_server = True
+    hidden: str = ""
+
+    def __init__(self, message: str, data: Any = None, hidden: str = "") -> None:
+        super().__init__(message, data)
+        self.hidden = hidden
 
 
 class TimedOut(ToolFailed):
@@ -281,6 +302,8 @@ class ConfigError(ContentError):
 
     `where` is a file or CID, `path` the place inside it (`tools.echo.inputSchema`), `expected` a sentence.
     """
+
+    names_server = True
 
     def __init__(self, where: str, path: str, expected: str) -> None:
         place = f"{where}: at {path}" if path else where

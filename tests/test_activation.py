@@ -140,10 +140,17 @@ def test_the_end_of_an_activation_inside_another_one_cancels_nothing() -> None:
 
 
 def test_a_call_that_is_passed_on_keeps_every_field_but_those_that_are_named() -> None:
-    changed = {"server": "b", "target": {"f": 1}, "arguments": {"a": 1}, "capabilities": {"c": 1}, "chain": ("x",)}
+    changed: dict[str, Any] = {
+        "server": "b",
+        "target": {"f": 1},
+        "arguments": {"a": 1},
+        "capabilities": {"c": 1},
+        "chain": ("x",),
+        "shown": "s.t",
+    }
     values = {field.name: object() for field in fields(Call)}
     call = Call(**values)  # type: ignore[arg-type]
-    passed = call.passed_on(**changed)  # type: ignore[arg-type]
+    passed = call.passed_on(**changed)
     assert {name: getattr(passed, name) for name in values} == values | changed
 
 

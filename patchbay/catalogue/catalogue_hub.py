@@ -31,7 +31,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
 from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, OverQuota, PatchbayError, ToolFailed, UnknownServer
+from patchbay.errors import ContentError, OverQuota, PatchbayError, ServerFailed, ToolFailed, UnknownServer
 from patchbay.events import Ending, Failed
 from patchbay.kind import kind_named
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
@@ -154,17 +154,17 @@ class CatalogueHub:
         """
         server = self._find_origin(entry, call)
         descriptor = server.tools[entry.origins[0].name]
-        word, before = f"{server.name}.{descriptor.name}", call.chain[:-1]
+        word, before, shown = f"{server.name}.{descriptor.name}", call.chain[:-1], _shown(entry, call)
         if word in before:
-            raise ToolFailed(f"{call.server}.{entry.name} leads back to a tool that called it")
+            raise ToolFailed(f"{shown} leads back to a tool that called it")
         is_mounted = server.upstream is not None
         capabilities = _without_tasks(call.capabilities) if is_mounted else call.capabilities
-        inner = call.passed_on(server.name, descriptor.target, arguments, capabilities, (*before, word))
+        inner = call.passed_on(server.name, descriptor.target, arguments, capabilities, (*before, word), shown)
         try:
             place = self.begin_origin_call(call.sender, server.name)
         except OverQuota as problem:
             seconds = problem.retry_after
-            raise ToolFailed(f"too many calls of {call.server}.{entry.name}; try again in {seconds} s") from problem
+            raise ToolFailed(f"too many calls of {shown}; try again in {seconds} s") from problem
         return self._origin_events(server, descriptor, inner, place)
 
     def _find_origin(self, entry: Descriptor, call: Call) -> Server:
@@ -172,7 +172,7 @@ class CatalogueHub:
 
         No sentence names the origin: a caller may use an entry without a right to know what is behind it.
         """
-        origin, shown = entry.origins[0], f"{call.server}.{entry.name}"
+        origin, shown = entry.origins[0], _shown(entry, call)
         seen = self._seen_by(call)
         try:
             self._catalogue.begin(origin.server)
@@ -192,7 +192,7 @@ class CatalogueHub:
 
     def _origin_events(self, server: Server, descriptor: Descriptor, call: Call, place: CallPlace | None) -> Events:
         """Return the events of a call of an origin; its result is stored where a resource of its server shows it."""
-        events = server.activate(descriptor, call)
+        events = server.activate(descriptor, call, self._conceal)
         if descriptor.name in server.tools_with_stored_output:
             fold = Fold()
 
@@ -204,6 +204,18 @@ class CatalogueHub:
 
             return folded(events, fold, remember, place)
         return events if place is None else folded(events, ValueFold(False), place=place)
+
+    def _conceal(self, problem: PatchbayError, call: Call) -> str:
+        """Return the failure of an origin for a caller who may not see its server; empty for any other failure."""
+        if not problem.names_server:
+            return ""
+        try:
+            self._seen_by(call).find(call.server)
+        except UnknownServer:
+            log.warning("%s failed: %s", call.shown, problem.message)
+            hidden = problem.hidden if isinstance(problem, ServerFailed) else ""
+            return f"{call.shown} gave no result: {hidden or 'the server behind it failed'}"
+        return ""
 
     def _find_begun(self, name: str, tool: str, call: Call) -> Server:
         """Return a server for a call of another server's tool, once it has begun. Raises UnknownServer.
@@ -385,6 +397,11 @@ class CatalogueHub:
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:
                 self.updated(server.name, resource.name)
+
+
+def _shown(entry: Descriptor, call: Call) -> str:
+    """Return the name of the tool of a toolset that a caller called, which may lead to this entry of another one."""
+    return call.shown or f"{call.server}.{entry.name}"
 
 
 def _without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:

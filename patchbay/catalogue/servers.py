@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from patchbay.activation import Call, Events, Handler, activate
+from patchbay.activation import Call, Conceal, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.rows import is_room_name
@@ -152,10 +152,10 @@ class Server:
         targets = [found.target for found in self.resources.values()]
         return frozenset(target["last_output_of"] for target in targets if "last_output_of" in target)
 
-    def activate(self, descriptor: Descriptor, call: Call) -> Events:
-        """Run one descriptor: an iterator of events with exactly one ending."""
+    def activate(self, descriptor: Descriptor, call: Call, conceal: Conceal | None = None) -> Events:
+        """Run one descriptor: an iterator of events with exactly one ending. `conceal` as in `activation.activate`."""
         assert self.handler is not None, f"{self.name} has no handler for {descriptor.name}"
-        return activate(self.handler, call, mask=bool(self.config.get("mask_errors", False)))
+        return activate(self.handler, call, mask=bool(self.config.get("mask_errors", False)), conceal=conceal)
 
 
 class ServerCache(Generic[Key, Value]):

@@ -58,6 +58,7 @@ class HttpRefused(McpFailure):
 class Unreachable(PatchbayError):
     """The server gave no answer, or an answer that is not MCP. The message says what was tried and what happened."""
 
+    names_server = True
     status = 502
     exit_code = UNREACHABLE
 

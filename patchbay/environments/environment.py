@@ -28,7 +28,7 @@ from patchbay.environments.installation import (
     read_installed,
 )
 from patchbay.environments.requirements import Requirements
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed
 from patchbay.events import Event
 from patchbay.processes.confinement.programs import ProgramPlaces
 
@@ -139,9 +139,9 @@ class PackageEnvironment:
                 if is_settled and self.state == "ready":
                     break
                 if is_settled:
-                    raise ToolFailed(f"the packages of {call.server} are {self.sentence}")
+                    raise ServerFailed(f"the packages of {call.server} are {self.sentence}")
                 if call.left() <= 0:
-                    raise ToolFailed(
+                    raise ServerFailed(
                         f"the packages of {call.server} are not ready: {self.sentence}; call again in a moment"
                     )
                 yield PAUSE

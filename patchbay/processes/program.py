@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal, Protocol
 
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed
 from patchbay.processes.process_trees import kill_marked, signal_group
 
 CHUNK_BYTES = 65536
@@ -86,7 +86,8 @@ def run(
         for piece in _pieces(child):
             written += len(piece[1]) if piece else 0
             if written > cap:
-                raise ToolFailed(f"{command.argv[0]} was stopped: it wrote more than {cap} bytes")
+                words = f"was stopped: it wrote more than {cap} bytes"
+                raise ServerFailed(f"{command.argv[0]} {words}", hidden=f"it {words}")
             yield piece
         for nap in _poll_intervals():
             if _has_ended(child):
@@ -125,15 +126,16 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
 
             return start() if command.confine is None else command.confine(start)
     except FileNotFoundError as problem:
-        raise ToolFailed(
+        raise ServerFailed(
             f"the program {program!r} is not installed here (exit code 127)", {"exitCode": 127}
         ) from problem
     except PermissionError as problem:
-        raise ToolFailed(f"the program {program!r} may not be run (exit code 126)", {"exitCode": 126}) from problem
+        raise ServerFailed(f"the program {program!r} may not be run (exit code 126)", {"exitCode": 126}) from problem
     except OSError as problem:
-        raise ToolFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
+        raise ServerFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
     except ValueError as problem:
-        raise ToolFailed(f"a program cannot take an argument given for {program!r}: {problem}") from problem
+        words = f"a program cannot take an argument given for {program!r}: {problem}"
+        raise ServerFailed(words, hidden=f"its program cannot take an argument: {problem}") from problem
 
 
 def _check_program(program: str, path: str) -> None:

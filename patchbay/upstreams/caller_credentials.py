@@ -19,7 +19,7 @@ from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.client.addresses.targets import Http, mask_url
 from patchbay.client.auth.methods import TokenSource
 from patchbay.client.auth.token_clients import DescribedIssuer
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Ask, Event, Question
 from patchbay.store import Bus
 from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
@@ -115,7 +115,7 @@ class CallersAccounts:
     def credentials(self) -> CallerCredentials:
         """The tokens of callers. Raises ToolFailed for a hub that keeps none."""
         if self._credentials is None:
-            raise ToolFailed(f"{self._name} needs an account of each caller, and no caller can sign in here")
+            raise ServerFailed(f"{self._name} needs an account of each caller, and no caller can sign in here")
         return self._credentials
 
     def require(self, call: Call) -> Generator[Event, Any, CallerTokens]:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from patchbay.cid import is_cid, verify
-from patchbay.errors import ContentError, ToolFailed
+from patchbay.errors import ContentError, ServerFailed
 
 _IGNORED = re.compile(r"[\x00-\x20\s]+")
 """Characters that readers of URIs leave out, such as spaces at the ends."""
@@ -68,11 +68,11 @@ def _check_content(content: dict[str, Any], giver: str) -> None:
         return
     text, blob = content.get("text"), content.get("blob")
     if text is not None and blob is not None:  # a reader may take either
-        raise ToolFailed(f"{giver} gave both text and blob for {cid}; expected one of them")
+        raise ServerFailed(f"{giver} gave both text and blob for {cid}; expected one of them")
     try:
         verify(cid, text.encode() if isinstance(text, str) else _decode(blob))
     except (ContentError, ValueError) as problem:  # also raised for text without UTF-8 form, and for broken base64
-        raise ToolFailed(f"{giver} gave bytes that are not the content of {cid}") from problem
+        raise ServerFailed(f"{giver} gave bytes that are not the content of {cid}") from problem
 
 
 def _find_cid(rest: str) -> str:

@@ -5,6 +5,9 @@ Source: docs/toolsets.md, Rights.
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,13 @@ import pytest
 from patchbay.activity.records import Filter
 from patchbay.protocol.run_tool import run_tool
 from tests.access.team import new_key, set_grants, team_hub
+from tests.client.bad import Handler, Json, serving
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import FILES, hub_with, listed, problems, toolset, write
 from tests.waiting import until
 
 Headers = dict[str, str]
+ODD = Path(__file__).parents[1] / "upstreams" / "odd_server.py"
 
 RELAY = '''"""Calls tools of others."""
 
@@ -218,3 +223,69 @@ def test_an_earlier_version_of_a_toolset_gives_no_right_that_was_taken_back(tmp_
     hub.catalogue.refresh()
     assert "pushed" not in push()
     hub.close()
+
+
+def run_of(hub: Hub, server: str, tool: str, headers: Headers) -> str:
+    """Everything that a caller gets for a call of a tool."""
+    return hub.modern(server, "tools/call", {"name": tool, "arguments": {}}, headers=headers).body.decode()
+
+
+@pytest.mark.process
+def test_failures_of_an_origin_tell_its_name_and_its_problems_only_to_who_may_see_it(tmp_path: Path) -> None:
+    options = json.dumps({"log": str(tmp_path / "log"), "capabilities": {"tools": {}}})
+    address = f"mcp+stdio:{shlex.join([sys.executable, '-S', str(ODD), options])}"
+    files = {
+        "hidden1.json": json.dumps({"kind": "upstream", "address": address, "era": "legacy"}),
+        "hidden2.py": 'raise OSError("no disk at /srv/secret")\n\n\ndef load() -> str:\n    """Load."""\n',
+        "hidden2.mcp.json": '{"auto_discover": true, "isolation": "inline"}',
+        "hidden3.sh": "#!/bin/sh\n# @description Fail.\necho 'not today' >&2\nexit 4\n",
+        "hidden4.json": toolset(include=["hidden1", "hidden2", "hidden3"]),
+        "release.json": toolset(include=["hidden1", "hidden2", "hidden3"]),
+        "outer.json": toolset(include=["hidden4.*"]),
+    }
+    hub = team_hub(tmp_path / "hub", files)
+    tools = {"crash": "hidden1", "load": "hidden2", "hidden3": "hidden3"}
+    until(lambda: set(tools) <= set(hub.catalogue.find("outer").tools), "the tools of the mount")
+    grant = {"to": ["key:ann"], "may": ["call"], "on": ["release", "outer"]}
+    everything = {"to": ["key:ben"], "may": ["call"], "on": ["*"]}
+    set_grants(hub, {"grants": [grant, everything]})
+    ann, ben = new_key(hub, "ann"), new_key(hub, "ben")
+    for tool, origin in tools.items():
+        for server in ("release", "outer"):
+            told = run_of(hub, server, tool, ann)
+            assert f"{server}.{tool} gave no result: " in told
+            rest = told.replace(f"{server}.{tool}", "")
+            assert not any(word in rest for word in ("hidden", "exit code 3", "/var/lib", "/srv/secret")), told
+        assert origin in run_of(hub, "release", tool, ben)
+    assert "it ended with exit code 4: not today" in run_of(hub, "outer", "hidden3", ann)
+    hub.close()
+
+
+def test_an_origin_that_refuses_with_an_http_status_is_not_named_to_who_may_not_see_it(tmp_path: Path) -> None:
+    def refuse(handler: Handler, body: Json) -> None:
+        handler.send_bytes(b"maintenance", 503, Content_Type="text/plain")
+
+    def answer_lists(handler: Handler, body: Json) -> bool:
+        result = {"tools/list": {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}}.get(body["method"])
+        if result is not None:
+            handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result})
+        return result is not None
+
+    with serving() as start:
+        far = {"kind": "upstream", "address": start(refuse, answer_lists).url, "era": "legacy"}
+        files = {"hidden.json": json.dumps(far), "release.json": toolset(include=["hidden"])}
+        hub = team_hub(tmp_path, files)
+        until(lambda: "x" in hub.catalogue.find("release").tools, "the tools of the mount")
+        set_grants(
+            hub,
+            {
+                "grants": [
+                    {"to": ["key:ann"], "may": ["call"], "on": ["release"]},
+                    {"to": ["key:ben"], "may": ["call"], "on": ["*"]},
+                ]
+            },
+        )
+        told = run_of(hub, "release", "x", new_key(hub, "ann"))
+        assert "release.x gave no result: " in told and "hidden" not in told and "503" not in told
+        assert "the server behind hidden refused the call" in run_of(hub, "release", "x", new_key(hub, "ben"))
+        hub.close()

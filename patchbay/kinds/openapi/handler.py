@@ -335,9 +335,12 @@ def _wait(seconds: float, call: Call) -> Events:
 
 
 def _describe_missing_credentials(run: _ApiCall, status: int) -> str:
-    """Return which credentials the configuration lacks, as the end of the message of a refusal."""
+    """Return which credentials the configuration lacks, as the end of the message of a refusal.
+
+    Empty for a call through a toolset, whose caller may not know the server.
+    """
     configured = orjson.loads(run.standing.mount.credentials)
-    if status not in (401, 403) or configured or not run.api.authentication:
+    if run.call.shown or status not in (401, 403) or configured or not run.api.authentication:
         return ""
     first, *others = run.api.authentication
     name = run.call.server

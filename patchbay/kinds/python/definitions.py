@@ -14,7 +14,7 @@ import weakref
 from functools import lru_cache
 from types import ModuleType
 
-from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.errors import PatchbayError, ServerFailed
 from patchbay.kinds.python.arguments import Function
 from patchbay.raised.exceptions import Raised, find_raised
 from patchbay.threads.runner_threads import Pool
@@ -48,7 +48,7 @@ class Definition:
         if found is None:
             target = getattr(self._load_module(), name, None)
             if not callable(target):
-                raise ToolFailed(f"{self.name} has no function {name!r}")
+                raise ServerFailed(f"{self.name} has no function {name!r}")
             found = self._functions[name] = Function(name, target)
         return found
 
@@ -94,7 +94,7 @@ class Definition:
             exec(compile(self._source, self._file, "exec", dont_inherit=True), module.__dict__)
             loaded = True
         except Exception as problem:
-            raise ToolFailed(f"{self.name} cannot be loaded: {self._describe(problem)}") from problem
+            raise ServerFailed(f"{self.name} cannot be loaded: {self._describe(problem)}") from problem
         finally:
             if not loaded:
                 sys.modules.pop(module.__name__, None)

@@ -9,7 +9,7 @@ from patchbay.descriptors import Discovery, Problem
 from patchbay.environments.environment import PackageEnvironment
 from patchbay.environments.imports import missing_imports
 from patchbay.environments.requirements import Requirements, read_script_block, requirements_of
-from patchbay.errors import ConfigError, ToolFailed
+from patchbay.errors import ConfigError, ServerFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.discovery.apps import app_files
@@ -40,7 +40,7 @@ def _packages(needs: Requirements | None, using: Handlers) -> PackageEnvironment
 
 def _refuse_without_packages(name: str, needs: Requirements) -> Handler:
     def refuse(call: Call) -> Events:
-        raise ToolFailed(f"{name} requires packages ({needs.names}), which only a running hub installs")
+        raise ServerFailed(f"{name} requires packages ({needs.names}), which only a running hub installs")
 
     return refuse
 

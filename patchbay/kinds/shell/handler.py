@@ -33,7 +33,7 @@ from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.config import resolved
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
 from patchbay.processes.confinement.denials import Rules
@@ -127,9 +127,9 @@ def _program(line: str, name: str) -> list[str]:
     try:
         words = shlex.split(line)[1:]
     except ValueError as problem:
-        raise ToolFailed(f"{name}: the line {line!r} cannot be read: {str(problem).lower()}") from problem
+        raise ServerFailed(f"{name}: the line {line!r} cannot be read: {str(problem).lower()}") from problem
     if not words:
-        raise ToolFailed(f"{name}: the line {ONE_LINER} must name a program, such as {ONE_LINER} date")
+        raise ServerFailed(f"{name}: the line {ONE_LINER} must name a program, such as {ONE_LINER} date")
     return words
 
 
@@ -268,7 +268,9 @@ def _events(command: Command, name: str, call: Call, rules: Rules | None) -> Eve
     yield from output.rest()
     if code != 0:
         hint = rules.explain_output(output.tail) if rules is not None else ""
-        raise ToolFailed(_failure(name, code, f"{output.tail.strip()} {hint}".strip()), {"exitCode": code})
+        said = output.tail.strip()
+        hidden = _failure("it", code, said)
+        raise ServerFailed(_failure(name, code, f"{said} {hint}".strip()), {"exitCode": code}, hidden)
 
 
 def _failure(name: str, code: int, tail: str) -> str:

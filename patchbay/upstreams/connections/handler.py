@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
-from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
+from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, ServerFailed, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.jsonrpc import dump_json
 from patchbay.raised.forms import RAISED_KEY
@@ -66,6 +66,12 @@ class UpstreamError(PatchbayError):
         self.retry_after = get_retry_after(failure.data)
 
 
+class HttpRefusal(UpstreamError):
+    """The error of a call that was refused with an HTTP status, in the hub's own words."""
+
+    names_server = True
+
+
 def upstream_handler(standing: StandingConnection) -> Handler:
     """Return the handler of targets `{"method", "name" | "uri" | "params"}`; arguments are the call's."""
 
@@ -101,23 +107,23 @@ def upstream_handler(standing: StandingConnection) -> Handler:
     return run
 
 
-def _no_answer(standing: StandingConnection, problem: Unreachable) -> ToolFailed:
-    return ToolFailed(f"the server behind {standing.mount.name} gave no answer: {standing.describe(problem)}")
+def _no_answer(standing: StandingConnection, problem: Unreachable) -> ServerFailed:
+    words = f"the server behind {standing.mount.name} gave no answer: {standing.describe(problem)}"
+    return ServerFailed(words, hidden="the server behind it gave no answer")
 
 
-def _refusal(standing: StandingConnection, failure: HttpRefused) -> UpstreamError:
+def _refusal(standing: StandingConnection, failure: HttpRefused) -> HttpRefusal:
     """Return the error of a call that was refused with an HTTP status, in the words of the mount's page."""
     words = f"the server behind {standing.mount.name} refused the call: {standing.describe(failure)}"
-    return UpstreamError(McpFailure(failure.code, words, failure.data))
+    return HttpRefusal(McpFailure(failure.code, words, failure.data))
 
 
 def _request(standing: StandingConnection, call: Call) -> tuple[str, Json]:
     """Return the method and params for the upstream. Raises ToolFailed for a call that leads back here."""
     target, ways = call.target, mounts_in(call.meta)
     if standing.id in ways or len(ways) >= MAX_MOUNTS_IN_ROW:
-        raise ToolFailed(
-            f"this call came back to {standing.mount.name} through {len(ways)} mounted servers, so it was ended"
-        )
+        words = f"through {len(ways)} mounted servers, so it was ended"
+        raise ServerFailed(f"this call came back to {standing.mount.name} {words}", hidden=f"it came back {words}")
     # Our own keys are between this hub and its caller: all callers are one principal to the mounted server, so the id
     # of a call (`io.patchbay/call`) would let one of them join the call of another there.
     # The app that calls is its own app; a hub behind the mount finds the server of the app by it.
@@ -146,11 +152,15 @@ def _wait_for_connection(standing: StandingConnection, call: Call) -> Events:
                 break
             call_by -= wait
             if call_by <= 0:
-                raise ToolFailed(f"the server behind {standing.mount.name} is still starting; try again in a moment")
+                words = "is still starting; try again in a moment"
+                raise ServerFailed(
+                    f"the server behind {standing.mount.name} {words}", hidden=f"the server behind it {words}"
+                )
             yield PAUSE
             _check_wanted(call)
     if standing.connection is None:
-        raise ToolFailed(f"the server behind {standing.mount.name} is not available: {standing.health.sentence}")
+        words = f"the server behind {standing.mount.name} is not available: {standing.health.sentence}"
+        raise ServerFailed(words, hidden="the server behind it is not available")
 
 
 def _check_wanted(call: Call) -> None:
@@ -178,7 +188,8 @@ def _run_request(
     else:
         place.clean = True
         confinement = place.connection.confinement if place.connection is not None else None
-        return explain_failed_result(confinement, result, began)
+        # What the hub adds names the server and its configuration, which a caller of a toolset may not see.
+        return result if call.shown else explain_failed_result(confinement, result, began)
     finally:
         if place.reserved is not None:
             standing.call_connections.give_back(place.reserved, place.clean)
@@ -205,9 +216,8 @@ def _wait_for_opening(
             raise
     reason = standing.call_connections.take_end_reason(reserved)
     if reason:
-        words = (
-            f"{standing.mount.name} has begun again for this session, without its earlier state: it was ended {reason}"
-        )
+        behind = call.shown or standing.mount.name
+        words = f"{behind} has begun again for this session, without its earlier state: it was ended {reason}"
         yield Log("warning", words, LOGGER)
     assert place.connection is not None
     return place.connection
@@ -337,9 +347,9 @@ def _tool_result_events(result: Json, name: str) -> Events:
     blocks = _objects(result.get("content", []), name)
     for block in blocks:
         if not isinstance(block.get("type"), str):
-            raise ToolFailed(f"the server behind {name} gave a content block without a type")
+            raise ServerFailed(f"the server behind {name} gave a content block without a type")
         if block["type"] == "text" and not isinstance(block.get("text"), str):
-            raise ToolFailed(f"the server behind {name} gave a text block without a text")
+            raise ServerFailed(f"the server behind {name} gave a text block without a text")
     result = {**result, "content": blocks}
     for block in blocks:
         yield Content(block)
@@ -353,5 +363,5 @@ def _tool_result_events(result: Json, name: str) -> Events:
 
 def _objects(found: Any, name: str) -> list[Json]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ToolFailed(f"the server behind {name} gave a result that breaks the MCP specification")
+        raise ServerFailed(f"the server behind {name} gave a result that breaks the MCP specification")
     return found

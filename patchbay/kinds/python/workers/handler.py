@@ -16,7 +16,7 @@ from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses, slices
 from patchbay.environments.environment import PackageEnvironment
-from patchbay.errors import MissingCapability, ToolFailed
+from patchbay.errors import MissingCapability, ServerFailed, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log
 from patchbay.kinds.python.context import CAPABILITY
 from patchbay.kinds.python.workers import frames
@@ -96,7 +96,7 @@ def _start_conversation(pool: WorkerPool, order: WorkerOrder, call: Call) -> Gen
             return Conversation(worker, call, unsent)
         except WorkerGone:  # it ended while it was idle, and has not received the call
             pool.stop(worker)
-    raise ToolFailed(f"{order.name}: its processes end before they get a call")
+    raise ServerFailed(f"{order.name}: its processes end before they get a call")
 
 
 def call_frame(call: Call) -> bytes:

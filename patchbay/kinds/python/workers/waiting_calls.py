@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection
 
 MAX_WAITING_CALLS = 2048
@@ -85,7 +85,8 @@ class WaitingCalls:
     def add(self, order: Any) -> WaitingCall:
         """A new last call. Raises ToolFailed when there are too many."""
         if len(self._calls) >= MAX_WAITING_CALLS:
-            raise ToolFailed(f"{order.name} is busy: {MAX_WAITING_CALLS} calls wait for a process; try again later")
+            words = f"is busy: {MAX_WAITING_CALLS} calls wait for a process; try again later"
+            raise ServerFailed(f"{order.name} {words}", hidden=f"the server behind it {words}")
         call = WaitingCall(order)
         self._calls[call] = None
         return call

@@ -26,7 +26,7 @@ import orjson
 
 from patchbay.activation import Call, ended_itself
 from patchbay.environments.activation import activate_environment
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.functions import run_function
@@ -298,7 +298,8 @@ class Worker:
         raised = self._definition.find_raised(problem)
         if isinstance(problem, MemoryError) or isinstance(problem.__cause__, MemoryError):
             self._base = -1  # a worker that ran out of memory is not used again
-            problem = ToolFailed(f"{self._name} ran out of memory (limit {self._memory} MiB)")
+            words = f"ran out of memory (limit {self._memory} MiB)"
+            problem = ServerFailed(f"{self._name} {words}", hidden=f"it {words}")
         return frames.failure(problem, raised, self._rules.explain(problem) if self._rules is not None else "")
 
     def _make_ready(self) -> bytes:

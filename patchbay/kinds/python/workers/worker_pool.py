@@ -17,7 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 from patchbay.activation import PAUSE, Call, pauses
-from patchbay.errors import ToolFailed
+from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
@@ -108,7 +108,8 @@ class WorkerPool:
                 if call.left() <= 0:
                     break
                 yield PAUSE
-            raise ToolFailed(f"{order.name} is busy: all its processes run other calls; try again later")
+            words = "is busy: all its processes run other calls; try again later"
+            raise ServerFailed(f"{order.name} {words}", hidden=f"the server behind it {words}")
         finally:
             if worker is None or worker is not waiting.worker:
                 self._leave(waiting)
