@@ -163,7 +163,10 @@ def _parse(stored: Any) -> Discovery | None:
     """Return the stored form as a value; None for one that is absent or not of this form."""
     try:
         return Discovery(
-            tuple(Descriptor(**{**one, "other_names": tuple(one["other_names"])}) for one in stored["descriptors"]),
+            tuple(
+                Descriptor(**{**one, "other_names": tuple(one["other_names"]), "origins": ()})  # of toolsets only
+                for one in stored["descriptors"]
+            ),
             tuple(Problem(**one) for one in stored["problems"]),
             stored["description"],
             {str(name): int(line) for name, line in stored["imports"].items()},

@@ -117,71 +117,76 @@ def make_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     return authority, context
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """A connection to the receiver `one`."""
+
+    one: Receiver
+    protocol_version = "HTTP/1.1"
+
+    is_used = False
+
+    def setup(self) -> None:
+        super().setup()
+        with self.one.changed:
+            self.one.connections += 1
+
+    def finish(self) -> None:
+        super().finish()
+        with self.one.changed:
+            self.one.closed += 1
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.one.paths.append(self.path)
+        self.one.cookies.append(self.headers["Cookie"])
+        is_used, self.is_used = self.is_used, True
+        if self.one.drops_used if is_used else self.one.drops_new:
+            self.one.drops_used = self.one.drops_new = False
+            self.close_connection = True
+            self.one.dropped += 1
+            return
+        status, answer = self.one.receive(self.headers, body)
+        self.send_response(status)
+        if self.one.location and 300 <= status < 400:
+            self.send_header("Location", self.one.location)
+        if self.one.cookie:
+            self.send_header("Set-Cookie", self.one.cookie)
+        answer = b"." * DRIPPED_BYTES if self.one.drips else answer
+        self.send_header("Content-Length", str(len(answer) + self.one.breaks))
+        self.end_headers()
+        if self.one.drips:
+            self.drip(answer)
+        else:
+            self.wfile.write(answer)
+        self.close_connection = self.close_connection or self.one.closes or self.one.breaks
+
+    def drip(self, answer: bytes) -> None:
+        """Send a byte each hundredth of a second, until the client has left."""
+        left = threading.Event()
+        try:
+            for byte in answer:
+                self.wfile.write(bytes((byte,)))
+                left.wait(0.01)
+        except OSError:
+            self.close_connection = True
+            with self.one.changed:
+                self.one.cut += 1
+
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no log line."""
+
+
 @contextmanager
 def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
     """A receiver while it runs, and the certificate that a hub has to trust."""
     authority, context = make_certificate(folder)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        is_used = False
-
-        def setup(self) -> None:
-            super().setup()
-            with one.changed:
-                one.connections += 1
-
-        def finish(self) -> None:
-            super().finish()
-            with one.changed:
-                one.closed += 1
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            one.paths.append(self.path)
-            one.cookies.append(self.headers["Cookie"])
-            is_used, self.is_used = self.is_used, True
-            if one.drops_used if is_used else one.drops_new:
-                one.drops_used = one.drops_new = False
-                self.close_connection = True
-                one.dropped += 1
-                return
-            status, answer = one.receive(self.headers, body)
-            self.send_response(status)
-            if one.location and 300 <= status < 400:
-                self.send_header("Location", one.location)
-            if one.cookie:
-                self.send_header("Set-Cookie", one.cookie)
-            answer = b"." * DRIPPED_BYTES if one.drips else answer
-            self.send_header("Content-Length", str(len(answer) + one.breaks))
-            self.end_headers()
-            if one.drips:
-                self.drip(answer)
-            else:
-                self.wfile.write(answer)
-            self.close_connection = self.close_connection or one.closes or one.breaks
-
-        def drip(self, answer: bytes) -> None:
-            """Send a byte each hundredth of a second, until the client has left."""
-            left = threading.Event()
-            try:
-                for byte in answer:
-                    self.wfile.write(bytes((byte,)))
-                    left.wait(0.01)
-            except OSError:
-                self.close_connection = True
-                with one.changed:
-                    one.cut += 1
-
-        disable_nagle_algorithm = True
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Write no log line."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {}))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     one = Receiver(server.server_address[1])
+    server.RequestHandlerClass.one = one  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield one, authority
