@@ -242,6 +242,7 @@ class Call:
     ) -> Call:
         """Return the call of the origin of an entry of a toolset: the same call with these fields.
 
+        Its events come through `share_time_limits`, which keeps the limits of both calls the same.
         Three times as quick as `dataclasses.replace`, which a call through a toolset would pay each time.
         """
         return Call(
@@ -270,6 +271,11 @@ class Call:
         """Let the call end no later than a `time.monotonic()` time, also with progress."""
         self.deadline = min(self.deadline, deadline)
         self.extra_seconds = max(0.0, min(self.extra_seconds, deadline - self.deadline))
+
+    def take_time_limits(self, other: Call) -> None:
+        """Take the deadline of another call, and what progress may still add to it."""
+        self.deadline, self.extra_seconds = other.deadline, other.extra_seconds
+        self.has_progress = other.has_progress
 
     def ends_with_credentials(self) -> bool:
         """Whether the call is cancelled; it is so from the end of its sender's credentials on."""
@@ -347,6 +353,25 @@ def activate(handler: Handler, call: Call, mask: bool = False, conceal: Conceal 
         if not raised:
             log.info("tool of %s raised", call.server, exc_info=problem)
         yield Failed("the tool failed" if mask else described(problem), raised=raised)
+    finally:
+        events.close()
+
+
+def share_time_limits(outer: Call, inner: Call, events: Events) -> Events:
+    """Yield the events of an inner call, which has the time limits of the outer call: a change holds for both.
+
+    The reader of an event may give the outer call more time, as for a task; the handler of the inner one may do so
+    while it waits for a person.
+    """
+    answer: Any = None
+    try:
+        while True:
+            event = events.send(answer)
+            outer.take_time_limits(inner)
+            answer = yield event
+            inner.take_time_limits(outer)
+    except StopIteration:
+        return
     finally:
         events.close()
 

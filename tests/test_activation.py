@@ -19,12 +19,14 @@ from patchbay.activation import (
     CancelFlag,
     Cancelled,
     Events,
+    Handler,
     activate,
     described,
     pauses,
+    share_time_limits,
 )
 from patchbay.errors import MissingCapability, ReadOnly, ResourceNotFound, ToolFailed
-from patchbay.events import Ask, Done, Event, Failed, Log, Progress, Question, Text
+from patchbay.events import Ask, Detach, Done, Event, Failed, Log, Progress, Question, Text
 
 
 def call_of(left: float = 20.0, **more: Any) -> Call:
@@ -271,6 +273,60 @@ def test_progress_never_shortens_a_longer_deadline() -> None:
     before = call.deadline
     list(activate(saying(Progress(1)), call))
     assert (call.deadline, call.extra_seconds) == (before, 100.0)
+
+
+def shared(outer: Call, handler: Handler) -> Events:
+    """The events of a call of a toolset, whose origin runs this handler."""
+    inner = outer.passed_on("origin", {}, {}, {}, ("origin.main",), "tool.main")
+    return activate(lambda call: share_time_limits(call, inner, activate(handler, inner)), outer)
+
+
+def test_more_time_for_a_call_of_a_toolset_holds_for_its_origin() -> None:
+    call, left = call_of(20), list[float]()
+
+    def handle(inner: Call) -> Events:
+        yield Detach()
+        left.append(inner.left())
+
+    for event in shared(call, handle):
+        if isinstance(event, Detach):
+            call.deadline += 3600
+    assert left[0] > 3000
+
+
+def test_more_time_for_an_origin_while_it_waits_for_a_person_holds_for_the_call_of_the_toolset() -> None:
+    call = call_of(-1)
+
+    def handle(inner: Call) -> Events:
+        inner.deadline += 600
+        yield PAUSE
+        yield Text("signed in")
+
+    assert list(shared(call, handle)) == [PAUSE, Text("signed in"), Done()]
+    assert call.left() > 500
+
+
+def test_progress_of_an_origin_gives_the_call_of_the_toolset_its_limit_again_once() -> None:
+    call = call_of(-1, progress_seconds=20.0, extra_seconds=100.0)
+    assert list(shared(call, saying(Progress(1), PAUSE, Text("done"))))[-1] == Done()
+    assert 70 < call.extra_seconds < 80 and call.has_progress and 0 < call.left() <= 20
+
+
+def test_an_answer_and_the_end_reach_an_origin_through_shared_time_limits() -> None:
+    got = list[Any]()
+
+    def handle(inner: Call) -> Events:
+        try:
+            got.append((yield Ask({})))
+            yield Text("more")
+        finally:
+            got.append("closed")
+
+    events = shared(call_of(20), handle)
+    next(events)
+    assert events.send({"name": "Ann"}) == Text("more")
+    events.close()
+    assert got == [{"name": "Ann"}, "closed"]
 
 
 def test_a_call_inside_another_one_ends_with_it_also_with_progress() -> None:

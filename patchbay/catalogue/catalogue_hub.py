@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Memory, activate
+from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Memory, activate, share_time_limits
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
@@ -165,7 +165,7 @@ class CatalogueHub:
         except OverQuota as problem:
             seconds = problem.retry_after
             raise ToolFailed(f"too many calls of {shown}; try again in {seconds} s") from problem
-        return self._origin_events(server, descriptor, inner, place)
+        return share_time_limits(call, inner, self._origin_events(server, descriptor, inner, place))
 
     def _find_origin(self, entry: Descriptor, call: Call) -> Server:
         """Return the server with the origin of an entry. Raises ToolFailed.

@@ -74,6 +74,24 @@ def test_progress_of_the_origin_reaches_the_caller(hub: Hub) -> None:
     assert answer.text == "pushed ."
 
 
+def test_a_long_call_has_the_time_of_a_long_call_of_its_origin(tmp_path: Path) -> None:
+    long = (
+        'def long(context) -> bool:\n    """Take long."""\n    context.background()\n    return context.left() > 1000\n'
+    )
+    files = {
+        "slow.py": long,
+        "slow.mcp.json": '{"auto_discover": true, "isolation": "inline", "timeout": 30}',
+        "release.json": toolset(include=["slow.*"]),
+        "outer.json": toolset(include=["release.*"]),
+    }
+    hub = hub_with(tmp_path, files).as_operator()
+    for server in ("slow", "release", "outer"):
+        native = {"jsonrpc": "2.0", "id": 1, "method": f"{server}.long", "params": {}}
+        answer = hub.client.post("/rpc", json=native, headers={"Accept": "application/x-ndjson"}).text
+        assert '"data":true' in answer, (server, answer)
+    hub.close()
+
+
 def test_a_question_of_the_origin_reaches_the_caller_and_its_answer_the_origin(hub: Hub) -> None:
     call = {"name": "who", "arguments": {}}
     asked = hub.modern("release", "tools/call", call, {"elicitation": {"form": {}}}).result
