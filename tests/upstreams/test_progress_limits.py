@@ -25,6 +25,8 @@ SECONDS, LONGER = 6, 8
 """The limit without progress, and how long a call takes."""
 
 OPTIONS = ("--workers", "1", "--timeout", str(SECONDS))
+TOOL = "trigger-long-running-operation"
+
 SHORT = {"timeout": SECONDS, "progress_timeout": SECONDS + 1}
 """Limits of a mount of its own."""
 
@@ -42,6 +44,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         "piped": {"address": program},
         "short": {"address": program, **SHORT},
         "own": {"address": program, "timeout": SECONDS},
+        "chosen": {"kind": "toolset", "include": [f"piped.{TOOL}"]},
+        "capped": {"kind": "toolset", "include": [f"piped.{TOOL}"], "timeout": SECONDS - 1},
     }
     for name, fields in mounts.items():
         (folder / f"{name}.json").write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
@@ -64,7 +68,7 @@ def work(hub: Hub, name: str, era: Any, has_token: bool, seconds: int = LONGER) 
     on_event = heard.append if has_token else None
     arguments = {"duration": seconds, "steps": seconds * 5}
     with Connection.open(Http(hub.endpoint(name)), era=era) as caller:
-        answer = caller.call_tool("trigger-long-running-operation", arguments, on_event=on_event)
+        answer = caller.call_tool(TOOL, arguments, on_event=on_event)
     return bool(answer.get("isError")), text(answer), sum(isinstance(item, Progress) for item in heard)
 
 
@@ -72,10 +76,12 @@ def test_a_call_with_progress_goes_on_and_one_without_it_ends_at_the_limit(hub: 
     """Issue 50, wishes: over HTTP and a pipe, for callers of both eras; at once, because each call takes its time."""
     ways = list(product(("web", "piped"), ("legacy", "modern")))
     with ExitStack() as closing:
-        threads = closing.enter_context(ThreadPoolExecutor(12))
+        threads = closing.enter_context(ThreadPoolExecutor(16))
         lively = [threads.submit(work, hub, name, era, True) for name, era in ways]
         silent = [threads.submit(work, hub, name, era, False) for name, era in ways]
         bounded = [threads.submit(work, hub, "short", era, True, 60) for era in ("legacy", "modern")]
+        through = [threads.submit(work, hub, "chosen", era, True) for era in ("legacy", "modern")]
+        capped = [threads.submit(work, hub, "capped", era, True) for era in ("legacy", "modern")]
         own = [threads.submit(work, hub, "own", era, True) for era in ("legacy", "modern")]
     for way, one in zip(ways, lively, strict=True):
         failed, words, steps = one.result()
@@ -83,6 +89,12 @@ def test_a_call_with_progress_goes_on_and_one_without_it_ends_at_the_limit(hub: 
     for way, one in zip(ways, silent, strict=True):
         failed, words, steps = one.result()
         assert failed and words.startswith("timed out after") and steps == 0, (way, words)
+    for one in through:
+        failed, words, steps = one.result()
+        assert not failed and "completed" in words and steps == LONGER * 5, words
+    for one in capped:
+        failed, words, steps = one.result()
+        assert failed and words.startswith("timed out after") and steps, "the toolset has a shorter limit in all"
     for one in bounded:
         failed, words, steps = one.result()
         assert failed and "progress until its limit in all (progress_timeout)" in words and steps, words

@@ -112,11 +112,14 @@ def _make_tool(
 
 
 def _time_limits(server: OriginServer, tool: Descriptor, own_timeout: float | None) -> dict[str, float]:
-    """Return the members of a target with the time limits of the origin, or that of the toolset where it is shorter."""
+    """Return the members of a target with the time limits of the origin, or that of the toolset where it is shorter.
+
+    The limit of the toolset is one in all: progress does not extend a call beyond it.
+    """
     timeout = float(tool.target.get("timeout", server.timeout))
     in_all = float(tool.target.get("progress_timeout", server.progress_timeout))
-    if own_timeout is not None and own_timeout < timeout:
-        return {"timeout": own_timeout, "progress_timeout": 0.0}
+    if own_timeout is not None:
+        timeout, in_all = min(timeout, own_timeout), min(in_all, own_timeout)
     return {"timeout": timeout, "progress_timeout": in_all}
 
 

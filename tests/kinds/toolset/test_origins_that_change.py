@@ -53,7 +53,7 @@ def test_a_tool_has_the_time_limits_of_its_origin_or_the_shorter_one_of_the_tool
     until(lambda: all("t0" in hub.catalogue.find(name).tools for name in names), "the tools of the mount")
     targets = [hub.catalogue.find(name).tools["t0"].target for name in names]
     limits = [(one["timeout"], one["progress_timeout"]) for one in targets]
-    assert limits == [(7, 90), (7, 90), (5, 0), (7, 90)]
+    assert limits == [(7, 90), (7, 60), (5, 5), (7, 90)]
     hub.close()
 
 
