@@ -32,7 +32,7 @@ def validator(schema: Mapping[str, Any]) -> Any:
     """Return the compiled validator of a JSON Schema. Raises ConfigError for an invalid schema."""
     try:
         return _validator(orjson.dumps(schema))
-    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as problem:
+    except (ValueError, orjson.JSONEncodeError, jsonschema_rs.ReferencingError) as problem:
         raise ConfigError("schema", "", f"expected a JSON Schema (draft 2020-12): {problem}") from problem
 
 

@@ -280,11 +280,11 @@ class Catalogue(VisibleToAll):
         before, self._keys = self._keys, keys  # before the builds: a server's transforms use its configuration
         try:
             built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
+            every = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
+            self._table = ServerTable.of(self._composer.compose(every, plan.readonly))
         except Exception:
             self._keys = before  # the next round builds these servers again
             raise
-        every = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
-        self._table = ServerTable.of(self._composer.compose(every, plan.readonly))
         if self._begin_origins():
             return False  # they are built again, and so is what is made of them
         self._connect_mounts()
@@ -410,14 +410,20 @@ class Catalogue(VisibleToAll):
     def rebuild(self, name: str, kind: str | None = None) -> None:
         """Build one server again; only the process that received the change (`kind` is set) announces it."""
         with self._lock:
-            row, readonly, runs, lists = self._keys.get(name, (None, False, 0, ()))
-            if not isinstance(row, ServerRow):
+            key = self._keys.get(name)
+            if key is None or not isinstance(row := key[0], ServerRow):
                 return
+            _, readonly, runs, lists = key
             self._runs[name] = runs + 1
             self._keys[name] = (row, readonly, runs + 1, lists)
-            server = self._build_all([row])[name]
             before = self._table.every
-            self._table = ServerTable.of(self._composer.compose({**before, name: server}, self.readonly))
+            try:
+                server = self._build_all([row])[name]
+                self._table = ServerTable.of(self._composer.compose({**before, name: server}, self.readonly))
+            except Exception:
+                self._keys[name] = key
+                self._stamp, self._moves = (), -1  # the next poll builds this server again
+                raise
             changed = {each: one for each, one in self._table.every.items() if one is not before.get(each)}
             self._announced = {**self._announced, **changed}
             self.store.bus.publish_here(BUILT)

@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 
 from patchbay.catalogue.servers import Server
 from patchbay.entry_patterns import fits
-from patchbay.kind import Composed, Configuration, kind_named
+from patchbay.kind import Composed, Configuration, ServerParts, kind_named
 
 log = logging.getLogger(__name__)
 
 MAX_TOOLSETS_IN_ROW = 4
 """Limit on toolsets of which each one chooses entries of the next."""
+
+CANNOT_BE_MADE = "its entries cannot be made of those of other servers; the log of the hub has the reason"
+"""Why a server is broken whose entries lead to an error of the hub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Composer:
         wrong = _wrong_ways(ways)
         found = dict(every) | {name: self._break(bases[name], sentence, readonly) for name, sentence in wrong.items()}
         for name in sorted(bases.keys() - wrong.keys(), key=lambda one: (_depth(one, ways), one)):
-            named = {each: found[each] for each in ways[name] if each not in wrong}
+            named = {each: found[each] for each in ways[name] if each not in wrong and not found[each].broken}
             found[name] = self._make(bases[name], plain, named, readonly)
         return found
 
@@ -98,11 +101,21 @@ def compose_server(
     """Return a server that is made of others with its entries; the server itself if it is not made of others.
 
     `servers` are those that it may choose from, and `named_only` the toolsets among them; `is_past` as in `Composed`.
+    One whose entries cannot be made is broken, alone: a mounted server decides what its entries look like, and must
+    not end the start of the hub.
     """
     compose = _configuration(base).compose if _composes(base) else None
     if compose is None:
         return base
-    parts = compose(Composed(base.name, base.config, servers, named_only, is_past))
+    try:
+        return _with_parts(base, compose(Composed(base.name, base.config, servers, named_only, is_past)), readonly)
+    except Exception:
+        log.exception("the server %s is not served: %s", base.name, CANNOT_BE_MADE)
+        return replace(base, broken=CANNOT_BE_MADE)
+
+
+def _with_parts(base: Server, parts: ServerParts, readonly: bool) -> Server:
+    """Return a server that is made of others with its parts."""
     tools = base.listing.select(parts.tools)
     return replace(
         base,

@@ -63,6 +63,28 @@ def test_all_servers_and_the_served_ones_change_at_one_moment(bench: Any, monkey
     assert seen and all(seen)
 
 
+@pytest.mark.parametrize("way", ["rebuild", "refresh"])
+def test_a_server_whose_build_ended_in_an_error_is_built_by_the_next_poll(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    before = catalogue.find("hello")
+
+    def fail(*_: object) -> None:
+        raise ValueError("an error of the hub")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(catalogue._composer, "compose", fail)
+        if way == "refresh":
+            bench.plug("hello", HELLO.replace("def hello", "def hi"))
+        with pytest.raises(ValueError, match="an error of the hub"):
+            catalogue.rebuild("hello") if way == "rebuild" else catalogue.catch_up()
+    assert catalogue.find("hello") is before
+    catalogue.catch_up()
+    assert catalogue.find("hello") is not before
+
+
 def test_an_unknown_name_is_refused_with_similar_names(bench: Any) -> None:
     """T4.3, T12.6, V-C2"""
     bench.plug("hello", HELLO)

@@ -147,7 +147,11 @@ class ArgumentShaping:
 
 
 def make_shaping(arguments: Mapping[str, Argument], schema: Mapping[str, Any], is_unchecked: bool) -> ArgumentShaping:
-    """Return how the arguments of a tool with this schema are shaped. Raises ConfigError for an impossible change."""
+    """Return how the arguments of a tool with this schema are shaped.
+
+    Raises ConfigError for an impossible change, and for what is not a JSON Schema: nothing checks those of mounts.
+    """
+    _check_schema(schema, "the schema of the origin is not valid")
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     for name, argument in arguments.items():
@@ -176,8 +180,17 @@ def make_shaping(arguments: Mapping[str, Argument], schema: Mapping[str, Any], i
     known = aliases(properties)
     moved = {name for name, one in arguments.items() if one.is_fixed or (one.name and one.name != name)}
     closed = {_folded(one) for one in (*moved, *(alias for alias, name in known.items() if name in shape.hidden))}
-    validator(shown)
+    _check_schema(shown, "the schema for callers would not be valid")
     return ArgumentShaping(arguments, schema, shown, is_unchecked, frozenset(closed))
+
+
+def _check_schema(schema: Mapping[str, Any], sentence: str) -> None:
+    """Check that this is a JSON Schema. Raises ConfigError with the sentence and the reason."""
+    try:
+        validator(schema)
+    except ConfigError as problem:
+        reason = problem.expected.partition("\n")[0]
+        raise ConfigError("", "", f"{sentence}: {reason[:300]}") from problem
 
 
 def _check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ Validation 6.5 (required, dependentRequired).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from patchbay.errors import ConfigError
 
 MAX_REFERENCES = 32
 """Limit on references from one to the next that lead to what is said about the arguments."""
+
+MAX_PARTS = 1_000
+"""Limit on the parts of a schema that speak of the arguments, where each reference counts as what it leads to."""
 
 DEFINITIONS = ("$defs", "definitions")
 
@@ -77,6 +80,7 @@ class _Shaper:
         self._definitions = {key: root[key] for key in DEFINITIONS if key in root}
         self._shape = shape
         self._root = root
+        self._parts = 0
 
     def reduce(self, schema: Any, depth: int) -> dict[str, Any] | bool:
         """Return a schema of the arguments without the fixed ones, and with the new names; False if none can fit."""
@@ -86,6 +90,10 @@ class _Shaper:
             raise ConfigError("", "", "a part of the schema of the origin is neither an object nor true or false")
         if depth > MAX_REFERENCES:
             raise ConfigError("", "", "the references of the schema of the origin lead too far, or back")
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise ConfigError("", "", f"the schema of the origin has more than {MAX_PARTS} parts about its arguments")
+        _check_forms(schema)
         shaped = {
             key: value for key, value in schema.items() if key not in DEFINITIONS and key not in ("$ref", "$schema")
         }
@@ -194,6 +202,47 @@ class _Shaper:
                 raise ConfigError("", "", f"the schema of the origin has no {str(reference)[:80]}")
             found = found[key]
         return found
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _has_names(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_are_names(one) for one in value.values())
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and value >= 0 and (isinstance(value, int) or value.is_integer())
+
+
+_FORMS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("properties", "dependentSchemas"), (_is_object, "an object")),
+    **dict.fromkeys(_IN_PLACE_LISTS, (_is_list, "a list")),
+    **dict.fromkeys(("minProperties", "maxProperties"), (_is_count, "a number of properties")),
+    "required": (_are_names, "a list of names"),
+    "dependentRequired": (_has_names, "an object of lists of names"),
+}
+"""What each member that this module changes has to be, and how a sentence calls it."""
+
+
+def _check_forms(schema: Mapping[str, Any]) -> None:
+    """Check the members that this module changes. Raises ConfigError.
+
+    A valid schema may have any value there when it names a draft that does not know the member (`$schema`).
+    """
+    for key, (is_right, expected) in _FORMS.items():
+        if key in schema and not is_right(schema[key]):
+            raise ConfigError("", "", f"{key} in the schema of the origin is not {expected}")
 
 
 def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:

@@ -224,7 +224,7 @@ def test_other_arguments_that_the_origin_describes_stay() -> None:
         ({"type": "object", "properties": {**AB, "c": {"$ref": "#"}}}, "refers to #"),
         ({"type": "object", "properties": {**AB, "c": {"$ref": "#/properties/a"}}}, "#/properties/a"),
         ({**TWO, "$ref": "#/$defs/T", "$defs": {"T": {"$ref": "#/$defs/T"}}}, "lead too far, or back"),
-        ({**TWO, "$ref": "#/$defs/T"}, "has no #/$defs/T"),
+        ({**TWO, "$ref": "#/$defs/T"}, "'/$defs/T' does not exist"),
         ({**TWO, "$id": "https://a.example/x"}, "has $id"),
         ({**TWO, "allOf": [{"properties": {"a": {"const": "t"}}}]}, "do not fit the schema"),
     ],
@@ -233,6 +233,41 @@ def test_a_schema_that_cannot_be_shaped_is_refused_with_the_reason(schema: dict[
     with pytest.raises(ConfigError) as raised:
         make_shaping({"a": Argument(value=("s",))}, schema, False)
     assert words in raised.value.expected
+
+
+ODD: list[dict[str, Any]] = [
+    {"minProperties": "x"},
+    {"minProperties": float("inf")},
+    {"maxProperties": 1e300},
+    {"required": 5},
+    {"required": [{}]},
+    {"allOf": 5},
+    {"allOf": [{"properties": 5}]},
+    {"anyOf": [7]},
+    {"if": []},
+    {"dependentRequired": [1]},
+    {"dependentRequired": {"a": [{}]}},
+    {"dependentSchemas": [1]},
+    {"$defs": 5, "$ref": "#/$defs/T"},
+]
+DRAFTS: list[dict[str, Any]] = [{}, {"$schema": "http://json-schema.org/draft-07/schema#"}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize("draft", DRAFTS, ids=["2020-12", "draft-07"])
+def test_what_is_no_json_schema_is_refused(odd: dict[str, Any], draft: dict[str, Any]) -> None:
+    """A validator takes any value of a member that the draft of `$schema` does not know."""
+    with pytest.raises(ConfigError) as raised:
+        make_shaping({"a": Argument(value=("s",)), "b": Argument(name="c")}, {**TWO, **odd, **draft}, True)
+    assert raised.value.where == "" and "schema" in raised.value.expected and "\n" not in raised.value.expected
+
+
+def test_references_that_lead_to_very_many_parts_are_refused() -> None:
+    pairs = {f"T{step}": {"allOf": [{"$ref": f"#/$defs/T{step + 1}"}] * 2} for step in range(12)}
+    schema = {**TWO, "$ref": "#/$defs/T0", "$defs": {**pairs, "T12": {"required": ["b"]}}}
+    with pytest.raises(ConfigError) as raised:
+        make_shaping({"a": Argument(value=("s",))}, schema, True)
+    assert "more than 1000 parts" in raised.value.expected
 
 
 def test_a_renamed_argument_has_its_new_name_everywhere_in_the_schema() -> None:

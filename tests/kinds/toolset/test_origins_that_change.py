@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.kinds.toolset.sets import FILES, hub_with, listed, problems, toolset,
 from tests.upstreams.changing import control, mount, tool, waiting
 from tests.waiting import until
 
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
 SHAPED = {"from": "git.git_log", "arguments": {"max_count": {"value": 3}}}
 
 
@@ -54,6 +56,22 @@ def test_a_tool_has_the_time_limits_of_its_origin_or_the_shorter_one_of_the_tool
     targets = [hub.catalogue.find(name).tools["t0"].target for name in names]
     limits = [(one["timeout"], one["progress_timeout"]) for one in targets]
     assert limits == [(7, 90), (7, 60), (5, 5), (7, 90)]
+    hub.close()
+
+
+@pytest.mark.process
+def test_a_tool_of_a_mount_with_an_odd_schema_is_left_out_alone(tmp_path: Path) -> None:
+    """Nothing checks the schemas of a mounted server before a toolset changes them."""
+    odd: list[dict[str, Any]] = [{"minProperties": "x"}, {"required": [{}]}, {"allOf": 5}, {"dependentSchemas": [1]}]
+    tools = [tool(0), *({**tool(number), "inputSchema": {**SCHEMA, **one}} for number, one in enumerate(odd, 1))]
+    shaped = {f"s{number}": {"from": f"far.t{number}", "arguments": {"text": {"value": "x"}}} for number in range(5)}
+    files = {"far.json": mount(None, tools), "release.json": toolset(tools={**shaped, "clock": "time.now"})}
+    hub = hub_with(tmp_path, files).as_operator()
+    until(lambda: set(hub.catalogue.find("release").tools) == {"s0", "clock"}, "the tools of the toolset")
+    assert set(hub.catalogue.find("far").tools) >= {f"t{number}" for number in range(5)}
+    assert set(problems(hub)) == {f"tools.s{number}" for number in range(1, 5)}
+    assert hub.call("far", "t1", {"text": "x"}).text == "ran t1"
+    assert hub.call("release", "s0", {}).text == "ran t0"
     hub.close()
 
 
