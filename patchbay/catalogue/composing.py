@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchbay.catalogue.servers import Server
@@ -57,8 +57,9 @@ class Composer:
         ways = {name: _named_toolsets(base, bases) for name, base in bases.items()}
         wrong = _wrong_ways(ways)
         found = dict(every) | {name: self._break(bases[name], sentence, readonly) for name, sentence in wrong.items()}
-        for name in sorted(bases.keys() - wrong.keys(), key=lambda one: (_depth(one, ways), one)):
-            named = {each: found[each] for each in ways[name] if each not in wrong and not found[each].broken}
+        straight = _without(ways, wrong)
+        for name in sorted(straight, key=lambda one: (_depth(one, straight), one)):
+            named = {each: found[each] for each in straight[name] if not found[each].broken}
             found[name] = self._make(bases[name], plain, named, readonly)
         return found
 
@@ -189,14 +190,19 @@ def _wrong_ways(ways: Mapping[str, Sequence[str]]) -> dict[str, str]:
     for name in ways:
         if circle := _way_back(name, ways):
             found[name] = f"its entries lead back to itself: {' -> '.join(circle)}"
-    straight = {name: [each for each in those if each not in found] for name, those in ways.items()}
-    for name in straight.keys() - found.keys():
+    straight = _without(ways, found)
+    for name in straight:
         if _depth(name, straight) > MAX_TOOLSETS_IN_ROW:
             row = [name]
             while following := straight[row[-1]]:
                 row.append(max(following, key=lambda one: _depth(one, straight)))
             found[name] = f"more than {MAX_TOOLSETS_IN_ROW} toolsets choose from each other: {' -> '.join(row)}"
     return found
+
+
+def _without(ways: Mapping[str, Sequence[str]], wrong: Container[str]) -> dict[str, list[str]]:
+    """Return the ways of the other toolsets to each other; without those that lead to a circle, each depth is whole."""
+    return {name: [one for one in those if one not in wrong] for name, those in ways.items() if name not in wrong}
 
 
 def _way_back(name: str, ways: Mapping[str, Sequence[str]]) -> list[str]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
+
 from patchbay.catalogue.composing import CANNOT_BE_MADE, Composer, compose_version
 from patchbay.catalogue.servers import Server
-from tests.kinds.toolset.sets import hub_with, toolset
+from tests.kinds.toolset.sets import FILES, hub_with, listed, toolset
 
 SHAPED = {"from": "git.git_log", "arguments": {"max_count": {"value": 3}}}
 
@@ -44,4 +46,19 @@ def test_a_version_that_leads_to_an_error_of_the_hub_is_broken(tmp_path: Path) -
     sound = {one.name: one for one in hub.catalogue.all()}
     assert compose_version(sound["release"], with_odd_tool(sound), False).broken == CANNOT_BE_MADE
     assert set(compose_version(sound["release"], sound, False).tools) == {"history"}
+    hub.close()
+
+
+def test_a_toolset_is_made_after_those_that_it_names_beside_one_that_leads_back_to_itself(tmp_path: Path) -> None:
+    files = {
+        "a.json": toolset(include=["b.*"]),
+        "b.json": toolset(include=["git.git_log", "x.*"]),
+        "x.json": toolset(include=["x.*"]),
+    }
+    hub = hub_with(tmp_path, files).as_operator()
+    assert [one.name for one in hub.catalogue.all() if one.broken] == ["x"]
+    (hub.servers / "git.py").write_text(FILES["git.py"].replace("the last commits", "the newest commits"))
+    hub.catalogue.read_folder()  # one round: a second one would make what the first one left as it was
+    assert listed(hub, "a")["git_log"]["description"] == "Show the newest commits."
+    assert orjson.loads(hub.call("a", "git_log", {"repo_path": "/srv"}).text)["repo"] == "/srv"
     hub.close()
