@@ -65,8 +65,10 @@ class ApprovalGate:
         sender = call.sender
         if not isinstance(sender, Principal) or not descriptor.is_destructive:
             return False
-        origins = [(one.server, one.name) for one in descriptor.origins]
-        return any(self._asks(sender, *each) for each in ((server.name, descriptor.name), *origins))
+        if self._asks(sender, server.name, descriptor.name):
+            return True
+        origins = descriptor.origins
+        return bool(origins) and any(self._asks(sender, one.server, one.name) for one in origins)
 
     def _gated(self, server: Server, descriptor: Descriptor, call: Call, events: Events) -> Events:
         given = canonical_arguments(call.arguments)

@@ -41,9 +41,9 @@ Find = Callable[[Request], Endpoint | None]
 class Pipeline:
     """Answers the requests of one worker.
 
-    `metadata` is found before the sender is. The paths of `endpoints` answer a bad Host or Origin with an error of
-    JSON-RPC; for those of `health` and `pages` the pages answer. Set `limits` and `at_work` before the first request;
-    without them the web server limits the requests.
+    `metadata` is found before the sender is, if the hub has it. The paths of `endpoints` answer a bad Host or Origin
+    with an error of JSON-RPC; for those of `health` and `pages` the pages answer. Set `limits` and `at_work` before the
+    first request; without them the web server limits the requests.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Pipeline:
         endpoints: Sequence[Find],
         health: Find,
         pages: Endpoint,
-        metadata: Find = lambda _: None,
+        metadata: Find | None = None,
     ) -> None:
         self._settings = settings
         self._authentication = authentication
@@ -98,7 +98,7 @@ class Pipeline:
             check_host_and_origin(headers.get("host"), headers.get("origin"), self._settings)
         except PatchbayError as problem:
             refused = problem
-        metadata = self.metadata(request)
+        metadata = None if self.metadata is None else self.metadata(request)
         if metadata is not None:
             wrong = fault or refused
             return (metadata(request) if wrong is None else with_cors(request, _refuse(wrong))), None

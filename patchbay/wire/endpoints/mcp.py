@@ -44,7 +44,7 @@ from patchbay.wire.replies.reply import (
 )
 from patchbay.wire.replies.sse import listener_body, replay_body, stream_body, subscription_body
 from patchbay.wire.requests.base_urls import find_base_url
-from patchbay.wire.requests.bodies import McpHeaders, check_json, is_small, read_body, without_padding
+from patchbay.wire.requests.bodies import check_json, is_small, mcp_headers, read_body, without_padding
 from patchbay.wire.requests.cross_origin import with_cors
 from patchbay.wire.requests.request import Request
 
@@ -107,7 +107,7 @@ class McpOverHttp:
             return refusal(405, "this address accepts GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
         if method == "GET" and wants_html(accept):
             return Reply(303, headers=[("Location", f"{request.prefix}/servers/{endpoint}")])
-        if modern_header(McpHeaders(request.headers).get("mcp-protocol-version")):
+        if modern_header(mcp_headers(request.headers).get("mcp-protocol-version")):
             return refusal(405, "this address accepts only POST in this revision", ("Allow", "POST"))
         if method == "DELETE":
             return self._delete(self._session(request, endpoint, operator))
@@ -121,7 +121,7 @@ class McpOverHttp:
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         wire = TransportInfo(
-            *(endpoint, McpHeaders(request.headers), request.sender, stream),
+            *(endpoint, mcp_headers(request.headers), request.sender, stream),
             strict=not endpoint,
             operator=operator,
             find_base_url=partial(find_base_url, request),
@@ -307,7 +307,7 @@ class McpOverHttp:
         return Reply(204)
 
     def _session(self, request: Request, endpoint: str, operator: bool) -> Caller:
-        wire = TransportInfo(endpoint, McpHeaders(request.headers), request.sender, operator=operator)
+        wire = TransportInfo(endpoint, mcp_headers(request.headers), request.sender, operator=operator)
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.services.sessions.find(wire.session_id, endpoint, wire.principal)

@@ -126,7 +126,7 @@ class Authentication:
 
     def _is_served_to_all(self, request: Request) -> bool:
         if self._mode == PERSONAL:
-            return is_loopback(request.address) and not is_proxied(request)
+            return is_loopback(request.address) and not _has_proxy_header("\n".join(request.headers))
         return self._mode == OPEN
 
     def _authenticate(self, request: Request) -> Principal | Reply:

@@ -13,8 +13,7 @@ Source: RFC 9110, section 8.6; RFC 9112, sections 6, 7.1 and 8.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from patchbay import jsonrpc
 from patchbay.access.principals import LOCAL_ID
@@ -85,33 +84,9 @@ def check_json(request: Request) -> None:
         raise Unsupported("Content-Encoding is not served: send the body as it is")
 
 
-class McpHeaders(Mapping[str, str]):
-    """The `Mcp-*` headers of a request: lower-case names, values without the spaces and tabs around them.
-
-    A header is read at each access, because most requests have one or two of them.
-    """
-
-    __slots__ = ("_headers",)
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = headers
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a header, by its name in lower case."""
-        value = self._headers.get(name)
-        return default if value is None or not name.startswith("mcp-") else value.strip(" \t")
-
-    def __getitem__(self, name: str) -> str:
-        value: str | None = self.get(name)
-        if value is None:
-            raise KeyError(name)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in self._headers if name.startswith("mcp-"))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def mcp_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the `Mcp-*` headers: lower-case names, values without the spaces and tabs around them."""
+    return {name: value.strip(" \t") for name, value in headers.items() if name.startswith("mcp-")}
 
 
 def read_body(request: Request, limit: int) -> bytes:

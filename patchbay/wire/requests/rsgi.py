@@ -112,8 +112,10 @@ class RsgiRequests:
         # The pairs have each line of a repeated header; they lack values that are not ASCII.
         if not len(headers) == len(pairs) == len(lines) or "_" in "".join(headers):
             headers, fault = _join(lines)
-        found = _find_fault(scope, headers)
-        fault = fault if fault == UNDERSCORED else found or fault
+        authority = scope.authority
+        if authority is not None or "transfer-encoding" in headers:
+            found = _find_fault(authority, headers)
+            fault = fault if fault == UNDERSCORED else found or fault
         headers.setdefault("host", "")
         path, query = scope.path, scope.query_string
         path = path if path.isascii() else path.encode().decode("latin-1")
@@ -159,9 +161,9 @@ def _join(lines: Headers) -> tuple[dict[str, str], str]:
     return headers, fault
 
 
-def _find_fault(scope: Scope, headers: dict[str, str]) -> str:
+def _find_fault(authority: str | None, headers: dict[str, str]) -> str:
     """Return why a proxy could read the target or the length in another way; add the host of the target."""
-    fault, authority = "", scope.authority
+    fault = ""
     if authority is not None and headers.setdefault("host", authority).lower() != authority.lower():
         fault = "the request names two hosts: expected the same one in its target and in Host"
     if headers.get("transfer-encoding", "chunked").lower() != "chunked":
