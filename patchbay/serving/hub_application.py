@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from patchbay.protocol.dispatch import Dispatcher
-from patchbay.serving.drain import Drain
-from patchbay.serving.health import Health
-from patchbay.wire.pipeline import Pipeline
+if TYPE_CHECKING:  # the supervisor loads this module, and none of what its workers need
+    from patchbay.protocol.dispatch import Dispatcher
+    from patchbay.serving.drain import Drain
+    from patchbay.serving.health import Health
+    from patchbay.wire.pipeline import Pipeline
 
 
 class LatePages(Protocol):

@@ -40,6 +40,10 @@ def launched(playwright: Playwright, *arguments: str) -> Browser:
     return playwright.chromium.launch(executable_path=program, args=[*own, *arguments])
 
 
+JSON_TYPES = {dict: "object", list: "array", str: "string", int: "integer", float: "number"}
+"""The names of the alternatives of a field that takes several types."""
+
+
 class Tab:
     """One tab. `faults` are errors on its console, errors of its scripts, violations of its policy, and dialogs.
 
@@ -177,6 +181,9 @@ def fill(form: Locator, values: dict[str, Any]) -> None:
     for name, value in values.items():
         place = form.locator(f'[data-name="{name}"]').first
         control = place.locator("input, select, textarea").first
+        if (control.get_attribute("aria-label") or "").endswith(": type of value"):
+            control.select_option(label=JSON_TYPES[type(value)])
+            control = place.locator(f'[data-name="{name}"]').locator("input, select, textarea").first
         if control.evaluate("each => each.localName") == "select":
             control.select_option(label=value)
         elif control.get_attribute("type") == "checkbox":

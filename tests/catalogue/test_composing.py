@@ -11,6 +11,7 @@ import orjson
 from patchbay.catalogue.composing import CANNOT_BE_MADE, Composer, compose_version
 from patchbay.catalogue.servers import Server
 from tests.kinds.toolset.sets import FILES, hub_with, listed, toolset
+from tests.waiting import until
 
 SHAPED = {"from": "git.git_log", "arguments": {"max_count": {"value": 3}}}
 
@@ -59,6 +60,7 @@ def test_a_toolset_is_made_after_those_that_it_names_beside_one_that_leads_back_
     assert [one.name for one in hub.catalogue.all() if one.broken] == ["x"]
     (hub.servers / "git.py").write_text(FILES["git.py"].replace("the last commits", "the newest commits"))
     hub.catalogue.read_folder()  # one round: a second one would make what the first one left as it was
+    until(lambda: "newest" in listed(hub, "b")["git_log"]["description"], "the change")
     assert listed(hub, "a")["git_log"]["description"] == "Show the newest commits."
     assert orjson.loads(hub.call("a", "git_log", {"repo_path": "/srv"}).text)["repo"] == "/srv"
     hub.close()

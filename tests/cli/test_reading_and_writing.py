@@ -52,7 +52,7 @@ def test_a_closed_stream_of_a_served_hub_or_of_the_plugin_is_reported_in_one_sen
     assert (unread.code, unread.err) == (1, sentence)
     ended = workspace.run(f"{plugin} <&-")
     assert ended.records[-1]["message"] == "standard input: expected records, but it is closed"
-    assert ended.err == ""
+    assert ended.err.startswith("mcp_.py: ") and ended.err.count("\n") == 1  # it says that it confines no program
 
 
 def test_a_closed_standard_error_changes_no_answer(workspace: Workspace) -> None:

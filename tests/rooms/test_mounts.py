@@ -23,7 +23,7 @@ from tests.rooms.people import Person, rooms_of
 from tests.waiting import until
 
 Json = dict[str, Any]
-DEFINITION = Path(__file__).parents[1] / "kinds" / "mount" / "upstream_definition.py"
+DEFINITION = Path(__file__).parents[1] / "upstreams" / "connections" / "upstream_definition.py"
 TALK = '''"""Text in pieces."""
 
 import time

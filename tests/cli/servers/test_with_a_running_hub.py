@@ -134,7 +134,7 @@ def test_a_restarted_mount_has_a_new_program(folder: Path, hub: Hub) -> None:
     restarted = command(folder, "restart", "piped")
     assert (restarted.code, "connected" in restarted.out) == (0, True), restarted
     until(lambda: began() > since, "every worker has a new program")
-    assert "piped: it answers" in command(folder, "logs", "piped").err
+    assert "piped: connected (MCP " in command(folder, "logs", "piped").err
 
 
 def test_the_logs_have_calls_what_tools_wrote_and_why_they_failed(folder: Path, hub: Hub) -> None:

@@ -42,7 +42,7 @@ class Receiver:
         self.secrets = [SECRET]
         self.events: list[dict[str, Any]] = []
         self.controls: list[dict[str, Any]] = []
-        self.requests = 0
+        self.requests = self.challenges = 0
         self.failures = 0.0
         self.status = 200
         self.answer = b""
@@ -71,6 +71,7 @@ class Receiver:
                 return 401, b""
             value = json.loads(body)
             if value.get("type") == "verification":
+                self.challenges += 1
                 return 200, json.dumps({"challenge": value["challenge"] if self.echoes else "no"}).encode()
             if self.status != 200:
                 return self.status, self.answer

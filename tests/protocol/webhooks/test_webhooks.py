@@ -117,7 +117,7 @@ def test_a_refresh_is_the_same_subscription_and_may_change_the_secret(hub: Hub, 
     receiver.secrets = [fresh]
     report(hub, title="new secret")
     until(lambda: titles(receiver) == ["new secret"], "the delivery")
-    assert receiver.requests == 2  # the challenge is not asked again
+    assert receiver.challenges == 1  # a refresh asks for no further one
 
 
 def test_a_refresh_gives_the_subscription_the_rights_of_its_sender_now() -> None:

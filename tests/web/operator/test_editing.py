@@ -161,7 +161,7 @@ def test_an_edit_of_a_file_changes_the_file(hub: Hub) -> None:
 
 def test_an_edit_of_a_mounted_server_is_previewed_without_a_new_connection(hub: Hub) -> None:
     """The tools are those that were read before from the same address; another address is not contacted."""
-    program = Path(__file__).parents[2] / "kinds" / "mount" / "changing_server.py"
+    program = Path(__file__).parents[2] / "upstreams" / "changing_server.py"
     mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {program}"}
     (hub.servers / "far.json").write_text(json.dumps(mount))
     until(lambda: served(hub, "far") and served(hub, "far").tools, "the mounted server lists its tools")
