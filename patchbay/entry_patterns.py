@@ -29,8 +29,18 @@ def covers(pattern: str, server: str, entry: str) -> bool:
         return True
     if "." not in pattern:
         return fits(pattern, server)
+    return any(fits(of_server, server) and fits(of_entry, entry) for of_server, of_entry in splits(pattern))
+
+
+def splits(pattern: str) -> list[tuple[str, str]]:
+    """Return the parts of a pattern or name, of the server and of the entry, for each dot at which it may be split."""
     dots = [place for place, letter in enumerate(pattern) if letter == "."]
-    return any(fits(pattern[:dot], server) and fits(pattern[dot + 1 :], entry) for dot in dots)
+    return [(pattern[:dot], pattern[dot + 1 :]) for dot in dots]
+
+
+def names_server(pattern: str, server: str) -> bool:
+    """Whether a pattern has the name of a server without wildcards, alone or before a dot."""
+    return pattern == server or pattern.startswith(f"{server}.")
 
 
 def fits(pattern: str, text: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchbay.catalogue.servers import Server
-from patchbay.entry_patterns import fits
+from patchbay.entry_patterns import fits, names_server, splits
 from patchbay.kind import Composed, Configuration, ServerParts, kind_named
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def _composes(server: Server) -> bool:
 def _named_toolsets(base: Server, toolsets: Mapping[str, Server]) -> list[str]:
     """Return the toolsets that the patterns of a server name without wildcards, itself included."""
     patterns = _patterns(base)
-    return [name for name in toolsets if any(one == name or one.startswith(f"{name}.") for one in patterns)]
+    return [name for name in toolsets if any(names_server(one, name) for one in patterns)]
 
 
 def _concerns(patterns: Sequence[str], name: str) -> bool:
@@ -177,7 +177,7 @@ def _concerns(patterns: Sequence[str], name: str) -> bool:
 
 def _server_parts(pattern: str) -> list[str]:
     """Return what may be the server part of a pattern: all of it, and what stands before each of its dots."""
-    return [pattern, *(pattern[:place] for place, letter in enumerate(pattern) if letter == ".")]
+    return [pattern, *(of_server for of_server, _ in splits(pattern))]
 
 
 def _are_same(before: Mapping[str, Server], now: Mapping[str, Server]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from patchbay.descriptors import Descriptor, Problem
-from patchbay.entry_patterns import EVERYTHING, covers
+from patchbay.entry_patterns import EVERYTHING, covers, names_server, splits
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import NamedTool, Toolset
 from patchbay.suggestions import find_similar_names
@@ -59,7 +59,7 @@ def _included(composed: Composed, toolset: Toolset) -> list[Choice]:
 
 def _chooses(composed: Composed, pattern: str, server: str, entry: str) -> bool:
     """Whether a pattern chooses an entry: that of a toolset only where the pattern has its name."""
-    if server in composed.named_only and pattern != server and not pattern.startswith(f"{server}."):
+    if server in composed.named_only and not names_server(pattern, server):
         return False
     return covers(pattern, server, entry)
 
@@ -102,15 +102,15 @@ def _find_origin(composed: Composed, origin: str) -> tuple[OriginServer, Descrip
     """Return the server and the tool that `server.tool` names, or a sentence that names the nearest ones."""
     nearest: list[str] = []
     known = None
-    for place in [place for place, letter in enumerate(origin) if letter == "."]:
-        server = composed.servers.get(origin[:place])
+    for of_server, of_tool in splits(origin):
+        server = composed.servers.get(of_server)
         if server is None:
             continue
         known = server.name
-        tool = server.tools.get(origin[place + 1 :])
+        tool = server.tools.get(of_tool)
         if tool is not None:
             return server, tool
-        nearest += [f"{known}.{one}" for one in find_similar_names(origin[place + 1 :], list(server.tools))]
+        nearest += [f"{known}.{one}" for one in find_similar_names(of_tool, list(server.tools))]
     if known is not None:
         return f"not listed: {known} has no tool {origin[len(known) + 1 :]!r:.80}{_suggest(nearest)}"
     return f"not listed: there is no server {origin.partition('.')[0]!r:.80}{_suggest_servers(composed, origin)}"
