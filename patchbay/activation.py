@@ -46,6 +46,9 @@ NEXT_PAUSE = 2.0
 CREDENTIALS_ENDED = "the credentials of the caller are no longer valid"
 """The reason of a cancellation by the hub."""
 
+TASKS = "io.modelcontextprotocol/tasks"
+"""The id of the extension for tasks in the capabilities of a client (MCP specification, extension tasks)."""
+
 DISCONNECTED = "the caller disconnected"
 """The reason of a cancellation by the end of a connection."""
 

@@ -22,6 +22,12 @@ Source = Literal["static", "transform", "discovered", "upstream"]
 NAME = r"[A-Za-z0-9_.-]{1,128}"
 """Pattern of the names of servers and tools (MCP specification 2025-11-25, server/tools, tool names)."""
 
+ACTIVITY = "activity"
+"""The field of a configuration, and the member of a target, that says what records keep of a call."""
+
+ACTIVITY_MODES = ("none", "digest", "keep")
+"""Its values, from the least to the most."""
+
 MAX_SEARCHED_DEPTH = 32
 """Limit on the depth of the search for secrets in a schema; a deeper schema counts as secret."""
 

@@ -16,18 +16,12 @@ from hashlib import sha256
 from typing import Any
 
 from patchbay.catalogue.servers import Server, ServerCache
-from patchbay.descriptors import Descriptor
+from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor
 from patchbay.jsonrpc import dump_json
 from patchbay.settings import Settings
 
 KEPT = 16 * 1024
 """Limit in bytes on recorded arguments, and on a recorded result."""
-
-ACTIVITY = "activity"
-"""The field of a configuration, and the member of a target, with a mode."""
-
-MODES = ("none", "digest", "keep")
-"""From the least to the most."""
 
 STAMPS = ("resultType", "_meta", "ttlMs", "cacheScope")
 """Members that the protocol adds to a tool's result."""
@@ -51,7 +45,7 @@ def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:
             return "none"
         # A tool of a toolset has the mode of its origin in its target.
         behind = mode if descriptor is None else str(descriptor.target.get(ACTIVITY, mode))
-        return min(mode, str(server.config.get(ACTIVITY, mode)), behind, key=MODES.index)
+        return min(mode, str(server.config.get(ACTIVITY, mode)), behind, key=ACTIVITY_MODES.index)
 
     key = (descriptor.kind if descriptor else "", descriptor.name if descriptor else "")
     return _MODES_OF_DESCRIPTORS.get(server, key, compute)

@@ -16,7 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Memory, activate, share_time_limits
+from patchbay.activation import (
+    TASKS,
+    Call,
+    CallPlace,
+    CancelFlag,
+    Closing,
+    Events,
+    Memory,
+    activate,
+    share_time_limits,
+)
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
@@ -50,9 +60,6 @@ MAX_CALL_CHAIN = 8
 
 MAX_INDEPENDENT_FUNCTIONS = 64
 """Maximum number of independent functions in one process."""
-
-TASK_EXTENSION = "io.modelcontextprotocol/tasks"
-"""The name of the extension for tasks in the capabilities of a client (MCP specification, extension tasks)."""
 
 INDEPENDENT_FUNCTION_SECONDS = 3600.0
 """Seconds that an independent function may take."""
@@ -407,9 +414,9 @@ def _shown(entry: Descriptor, call: Call) -> str:
 def _without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the capabilities of a client without tasks: the hub makes the task of a call through a toolset."""
     extensions = capabilities.get("extensions")
-    if not isinstance(extensions, Mapping) or TASK_EXTENSION not in extensions:
+    if not isinstance(extensions, Mapping) or TASKS not in extensions:
         return capabilities
-    kept = {name: one for name, one in extensions.items() if name != TASK_EXTENSION}
+    kept = {name: one for name, one in extensions.items() if name != TASKS}
     return {**capabilities, "extensions": kept}
 
 

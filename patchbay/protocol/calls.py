@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.access.principals import LOCAL_ID
-from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
+from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, TASKS, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
 from patchbay.catalogue.servers import ServerCache
@@ -50,7 +50,7 @@ from patchbay.protocol.run_tool import (
     run_tool,
 )
 from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
-from patchbay.protocol.tasks.tasks import TASKS, TaskWork
+from patchbay.protocol.tasks.tasks import TaskWork
 from patchbay.protocol.translate import Notifier, block, stamped, tool_result
 from patchbay.views.fold import Fold, folded
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from patchbay.activation import TASKS
 from patchbay.catalogue.aggregate import Aggregate, names_app
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, MethodNotFound
@@ -27,7 +28,6 @@ from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
 from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
-from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
 
 Answers = Iterator[Message | Sign]

@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from patchbay.protocol.tasks.tasks import TASKS
+from patchbay.activation import TASKS
 from tests.attacks.open_things import DESK, PATIENT, ROOM, Open, everything_open, list_ended, list_open
 from tests.attacks.requests import send, send_request
 from tests.checkout import ROOT

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.activation import TASKS
 from patchbay.activity.call_recording import digest_of
-from patchbay.protocol.tasks.tasks import TASKS
 from tests.attacks.requests import call, send, send_request
 from tests.serving.running import Hub
 from tests.waiting import until

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from patchbay import exit_codes
-from patchbay.protocol.tasks.tasks import TASKS
+from patchbay.activation import TASKS
 from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request
 from tests.serving.running import alive, marks, running
 from tests.serving.test_stdio_process import OPEN, started

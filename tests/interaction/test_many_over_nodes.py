@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from mcp_types import ToolListChangedNotification
 
-from patchbay.protocol.tasks.tasks import TASKS
+from patchbay.activation import TASKS
 from tests.databases import PostgresqlServer
 from tests.hubs import modern_request
 from tests.interaction.nodes import Nodes, RoundRobin, running_nodes

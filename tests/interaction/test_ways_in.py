@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from patchbay.activation import TASKS
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
 from patchbay.jsonrpc import Result, encode, parse
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.subscription import parse_request
-from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.views.fold import Fold
 from tests.hubs import MODERN, Answer, Hub, modern_request
 from tests.interaction.laboratory import CASES, FILES, LIMIT, TOOLS, Case, Json

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.protocol.tasks.tasks import GONE, STOPPED, TASKS
+from patchbay.activation import TASKS
+from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from tests.hubs import modern_request
 from tests.serving.running import Hub, alive, running
 from tests.waiting import BOUND, until

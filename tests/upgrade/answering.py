@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.protocol.tasks.tasks import TASKS
+from patchbay.activation import TASKS
 from tests.hubs import Hub
 from tests.waiting import until
 

@@ -31,7 +31,7 @@ CONTRACT_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema"
 """The fields of a tool that make its contract. Icons and `_meta` change its appearance, often at every start."""
 
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("breaking", "review", "non-breaking")
-_HINT_DEFAULTS: Mapping[str, bool] = {
+HINT_DEFAULTS: Mapping[str, bool] = {
     "readOnlyHint": False,
     "destructiveHint": True,
     "idempotentHint": False,
@@ -189,8 +189,8 @@ def _compare_annotations(before: Tool, after: Tool, change: Any) -> Iterator[Con
         if encode_canonical_json(had) == encode_canonical_json(has):
             continue
         place = f"/annotations/{key}"
-        if key in _HINT_DEFAULTS and (_HINT_DEFAULTS[key] if had is None else had) == (
-            _HINT_DEFAULTS[key] if has is None else has
+        if key in HINT_DEFAULTS and (HINT_DEFAULTS[key] if had is None else had) == (
+            HINT_DEFAULTS[key] if has is None else has
         ):
             yield change(
                 place,

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from patchbay.descriptors import Descriptor, Origin, Problem
+from patchbay.client.contracts.drift import HINT_DEFAULTS
+from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor, Origin, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.arguments import ArgumentShaping, make_shaping
@@ -26,20 +27,6 @@ MAX_BYTES = "max_bytes"
 
 PASSED_ON = ("streams", "approve", "job")
 """The members of a target that also hold for a call through a toolset."""
-
-ACTIVITY = "activity"
-"""The field of a configuration, and the member of a target, that says what records keep of a call."""
-
-ACTIVITY_MODES = ("none", "digest", "keep")
-"""Its values, from the least to the most."""
-
-STRICT_HINTS: Mapping[str, bool] = {
-    "readOnlyHint": False,
-    "destructiveHint": True,
-    "idempotentHint": False,
-    "openWorldHint": True,
-}
-"""The strict value of each hint, which is also its default (ToolAnnotations)."""
 
 _APP_MEMBERS = ("ui", "ui/resourceUri")
 """The members of `_meta` that lead to an app, which stands at the origin (SEP-1865)."""
@@ -152,7 +139,7 @@ def _stricter(place: str, tool: Descriptor, given: Mapping[str, Any]) -> dict[st
     known = tool.wire.get("annotations")
     found = dict(known) if isinstance(known, Mapping) else {}
     for hint, value in given.items():
-        strict = STRICT_HINTS.get(hint)
+        strict = HINT_DEFAULTS.get(hint)  # the default of each hint is also its strict value
         if strict is not None and value is not strict and found.get(hint, strict) is not value:
             said = str(found.get(hint, strict)).lower()
             raise ConfigError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from patchbay.activation import TASKS
 from patchbay.descriptors import Descriptor
 from patchbay.protocol.jobs.records import Job
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import check_arguments
 from patchbay.protocol.tasks.records import Task
-from patchbay.protocol.tasks.tasks import TASKS
 
 
 def is_job(context: RequestContext, descriptor: Descriptor) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from patchbay.activation import TASKS
 from patchbay.errors import InvalidParams, MissingCapability
 from patchbay.messages.callers import Caller
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.tasks.records import Task
-from patchbay.protocol.tasks.tasks import TASKS, TaskWatch
+from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 
 MAX_TASKS_PER_STREAM = 64

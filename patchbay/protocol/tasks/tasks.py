@@ -32,9 +32,6 @@ from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)
 
-TASKS = "io.modelcontextprotocol/tasks"
-"""The extension's id."""
-
 GONE = "the hub was restarted, or the process that ran this task was lost, before it ended"
 STOPPED = "the hub was stopped before this task ended"
 

@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from patchbay.activation import TASKS
 from patchbay.protocol.tasks.methods import MAX_TASKS_PER_STREAM
-from patchbay.protocol.tasks.tasks import TASKS
 from tests.checkout import ROOT
 from tests.databases import PostgresqlServer
 from tests.hubs import BOTH, modern_request

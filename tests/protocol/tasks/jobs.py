@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchbay.protocol.tasks.tasks import TASKS
+from patchbay.activation import TASKS
 from tests.hubs import Answer, Hub
 from tests.waiting import until
 

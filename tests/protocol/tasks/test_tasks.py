@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.activation import CancelFlag
+from patchbay.activation import TASKS, CancelFlag
 from patchbay.jsonrpc import Request
 from patchbay.messages.callers import TransportInfo
-from patchbay.protocol.tasks.tasks import TASKS, Tasks
+from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.topics import TASK_CHANGES
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import (

@@ -16,13 +16,13 @@ from typing import Any
 import httpx2
 import pytest
 
+from patchbay.activation import TASKS
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
 from patchbay.processes.confinement.programs import active_program_protections
 from patchbay.processes.confinement.protections import ALL
-from patchbay.protocol.tasks.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
 from tests.hubs import BOTH, sse_messages
 from tests.interaction.programs import Hub, running_hub
