@@ -52,6 +52,11 @@ class Progress:
     total: float | None = None
     message: str | None = None
 
+    @property
+    def is_text(self) -> bool:
+        """Whether this is a piece of text that the tool yields, which MCP carries as a message without a total."""
+        return bool(self.message) and self.total is None
+
 
 @dataclass(frozen=True, slots=True)
 class Log:

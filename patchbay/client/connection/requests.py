@@ -1,9 +1,9 @@
 """One open request: the server's messages in order and bounded, its questions, its deadline, its end.
 
 Two sides share a RequestRun. The event loop adds items and waits for answers; the caller's thread takes the items. At
-most MAX_QUEUED_ITEMS items wait. When the queue is full, a new progress replaces the last one, and the reader of the
-connection waits up to SLOW_CALLER_SECONDS for room before it drops any other item; one log item reports the dropped
-ones. While a question is open, the clock of the request is paused.
+most MAX_QUEUED_ITEMS items wait. When the queue is full, a new progress without text replaces the last one, and the
+reader of the connection waits up to SLOW_CALLER_SECONDS for room before it drops any other item; one log item reports
+the dropped ones. While a question is open, the clock of the request is paused.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class RequestRun(CallbackMailbox):
             return
         if self._append(item):
             return
-        if isinstance(item, Progress) and self._replace_last_progress(item):
+        if isinstance(item, Progress) and not item.is_text and self._replace_last_progress(item):
             return
         if not self._stalled:
             self._room.clear()
@@ -242,7 +242,8 @@ class RequestRun(CallbackMailbox):
 
     def _replace_last_progress(self, progress: Progress) -> bool:
         with self._lock:
-            if not self._items or not isinstance(self._items[-1], Progress):
+            last = self._items[-1] if self._items else None
+            if not isinstance(last, Progress) or last.is_text:
                 return False
             self._items[-1] = progress
             return True

@@ -88,8 +88,8 @@ class HostedServer:
 def _partial(item: Any) -> Json | None:
     if isinstance(item, Progress):
         more = {"total": item.total, "message": item.message}
-        if item.message and item.total is None:
-            more |= {"type": "text", "text": item.message}  # this is how MCP carries text that a tool yields
+        if item.is_text:
+            more |= {"type": "text", "text": item.message}
         return {"progress": item.progress} | {name: value for name, value in more.items() if value is not None}
     return {"level": item.level, "data": item.data} if isinstance(item, Log) else None
 

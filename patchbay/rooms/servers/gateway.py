@@ -195,8 +195,8 @@ class Gateway:
         if isinstance(event, Progress):
             partial: Json = {"progress": event.progress}
             partial |= {name: value for name, value in (("total", event.total), ("message", event.message)) if value}
-            if event.message and event.total is None:
-                partial |= {"type": "text", "text": event.message}  # this is how MCP carries text that a tool yields
+            if event.is_text:
+                partial |= {"type": "text", "text": event.message}
             self._calls.send_partial(call, partial)
         elif isinstance(event, Text):
             self._calls.send_result_text(call, event.text)
