@@ -23,7 +23,8 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 class NamedTool:
     """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's.
 
-    `max_bytes` is the size of a text of its result above which the text is a link with its beginning.
+    `result` is a jq expression over its result, "" for the result as it is. `max_bytes` is the size of a text of its
+    result above which the text is a link with its beginning.
     """
 
     origin: str
@@ -31,6 +32,7 @@ class NamedTool:
     description: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+    result: str = ""
     max_bytes: int | None = None
 
 
@@ -69,7 +71,8 @@ def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
         return NamedTool(given)
     arguments = {name: parse_argument(one) for name, one in given.get("arguments", {}).items()}
     texts = given.get("title"), given.get("description")
-    return NamedTool(given["from"], *texts, given.get("annotations", {}), arguments, given.get("max_bytes"))
+    results = given.get("result", ""), given.get("max_bytes")
+    return NamedTool(given["from"], *texts, given.get("annotations", {}), arguments, *results)
 
 
 def check_fields(fields: Mapping[str, Any], where: str) -> None:

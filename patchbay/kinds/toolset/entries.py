@@ -17,6 +17,7 @@ from patchbay.errors import ConfigError
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.arguments import ArgumentShaping, make_shaping
 from patchbay.kinds.toolset.configuration import NamedTool, Toolset
+from patchbay.kinds.toolset.results import check_result
 from patchbay.kinds.toolset.selection import Choice
 
 ENTRY = "entry"
@@ -33,16 +34,20 @@ _APP_MEMBERS = ("ui", "ui/resourceUri")
 
 
 class MadeTools(NamedTuple):
-    """The tools of a toolset by name, how the arguments of some are shaped, and a problem for each other one."""
+    """The tools of a toolset by name, and a problem for each other one.
+
+    `shapings` say how the arguments of some are shaped, and `results` are the expressions over the results of some.
+    """
 
     tools: dict[str, Descriptor]
     shapings: dict[str, ArgumentShaping]
+    results: dict[str, str]
     problems: list[Problem]
 
 
 def make_tools(composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice]) -> MadeTools:
     """Return the tools of a toolset by name, and a problem for each that cannot be made."""
-    made = MadeTools({}, {}, [])
+    made = MadeTools({}, {}, {}, [])
     own_timeout = composed.fields.get("timeout")
     needs_right = toolset.needs_right or composed.is_past
     for name, choice in chosen.items():
@@ -55,6 +60,8 @@ def make_tools(composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice
             continue
         if shaping is not None:
             made.shapings[name] = shaping
+        if choice.named is not None and choice.named.result:
+            made.results[name] = choice.named.result
     return made
 
 
@@ -83,6 +90,9 @@ def _make_tool(
             wire["annotations"] = _stricter(f"tools.{name}", tool, named.annotations)
     if shaping is not None:
         wire["inputSchema"] = shaping.shown
+    if named is not None and named.result:
+        _check_result(f"tools.{name}.result", tool, named.result)
+        wire.pop("outputSchema", None)  # it describes what the expression gets
     limits = [one for one in (tool.target.get(MAX_BYTES), named.max_bytes if named else None) if one is not None]
     if limits:
         target[MAX_BYTES] = min(limits)
@@ -96,6 +106,15 @@ def _make_tool(
         belongs_to=None,
         other_names=(),
     )
+
+
+def _check_result(place: str, tool: Descriptor, expression: str) -> None:
+    """Check that an expression fits the results of a tool. Raises ConfigError with the place."""
+    schema = tool.wire.get("outputSchema")
+    try:
+        check_result(expression, schema if isinstance(schema, Mapping) else None)
+    except ConfigError as problem:
+        raise ConfigError(place, "", problem.expected) from problem
 
 
 def _time_limits(server: OriginServer, tool: Descriptor, own_timeout: float | None) -> dict[str, float]:

@@ -16,6 +16,7 @@ from patchbay.kinds.toolset.arguments import ArgumentShaping
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
 from patchbay.kinds.toolset.entries import ENTRY, make_tools, used_servers
+from patchbay.kinds.toolset.results import shape_result
 from patchbay.kinds.toolset.selection import choose_tools
 
 OWN_FIELDS = ("include", "exclude", "rights")
@@ -37,31 +38,33 @@ def _compose(composed: Composed) -> ServerParts:
     """Return the parts of a toolset that chooses from these servers. Each problem is about one entry."""
     toolset = parse_fields(composed.fields)
     chosen, problems = choose_tools(composed, toolset)
-    tools, shapings, broken = make_tools(composed, toolset, chosen)
+    made = make_tools(composed, toolset, chosen)
     servers = list(used_servers(chosen))
     return ServerParts(
-        _toolset_handler(tools, shapings),
-        tools,
-        problems=(*problems, *broken),
+        _toolset_handler(made.tools, made.shapings, made.results),
+        made.tools,
+        problems=(*problems, *made.problems),
         via=tuple(dict.fromkeys(way for server in servers for way in server.via)),
-        audience=audience_of(servers, tools),
+        audience=audience_of(servers, made.tools),
     )
 
 
 def _toolset_handler(
-    tools: Mapping[str, Descriptor], shapings: Mapping[str, ArgumentShaping] = MappingProxyType({})
+    tools: Mapping[str, Descriptor],
+    shapings: Mapping[str, ArgumentShaping] = MappingProxyType({}),
+    results: Mapping[str, str] = MappingProxyType({}),
 ) -> Handler:
     """Return the handler of targets `{"entry": NAME}`: each call goes to the origin of the tool."""
 
     def run(call: Call) -> Events:
         assert call.hub is not None, "a toolset is served by a hub"
         name = call.target[ENTRY]
-        shaping = shapings.get(name)
-        if shaping is None:
-            yield from call.hub.pass_on(tools[name], call.arguments, call)
-            return
-        events = call.hub.pass_on(tools[name], shaping.make_arguments(call.arguments, call), call)
-        yield from shaping.rename_failures(events) if shaping.names else events
+        shaping, expression = shapings.get(name), results.get(name)
+        given = call.arguments if shaping is None else shaping.make_arguments(call.arguments, call)
+        events = call.hub.pass_on(tools[name], given, call)
+        if shaping is not None and shaping.names:
+            events = shaping.rename_failures(events)
+        yield from events if expression is None else shape_result(expression, events, call)
 
     return run
 

@@ -1,0 +1,221 @@
+"""Processes that run jq expressions, within limits of time, memory and size (`jq_child.py` is their program)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from patchbay.errors import ToolFailed
+from patchbay.processes import jq_child
+
+MAX_PROCESSES = 4
+"""Processes of one pool; further runs wait for one of them."""
+
+MAX_RUNS = 1000
+"""Runs after which a process is replaced, so that it cannot grow."""
+
+WALL_SECONDS = 10.0
+"""Time that one run may take, in seconds; it is longer than its processor time where the machine has other work."""
+
+CHECK_SECONDS = 0.2
+"""Seconds after which a run that waits looks whether its caller still wants it."""
+
+START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from patchbay.processes.jq_child import main; main(int(sys.argv[2]))"
+)
+
+
+class ExpressionFailed(ToolFailed):
+    """An expression gave no single value. The message may hold parts of the value that it was given."""
+
+
+class ExpressionInvalid(ToolFailed):
+    """The text is not an expression of jq; the message has the reason, with its line and column."""
+
+
+class ExpressionStopped(ExpressionFailed):
+    """An expression was ended because of a limit, or because its caller needs it no more."""
+
+
+class _Process:
+    """One process that runs expressions. One thread at a time may use it. Raises ToolFailed if it cannot be started."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self._link, theirs = socket.socketpair()
+        paths = json.dumps([os.path.abspath(one) for one in sys.path])  # noqa: PTH100 (an entry may be a file)
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", START, paths, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+        except OSError as problem:
+            self._link.close()
+            raise ToolFailed(f"no process can be started for a jq expression: {problem.strerror}") from problem
+        self._link.settimeout(CHECK_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def run(self, expression: bytes, value: bytes, until: float, is_over: Callable[[], bool]) -> tuple[bytes, bytes]:
+        """Return the kind and the bytes of the answer. Raises ExpressionStopped; then the process is of no more use."""
+        self.runs += 1
+        try:
+            self._send(jq_child.HEAD.pack(len(expression), len(value)) + expression + value, until, is_over)
+            kind, size = jq_child.ANSWER.unpack(self._receive(jq_child.ANSWER.size, until, is_over))
+            return kind, self._receive(size, until, is_over)
+        except OSError as problem:
+            raise ExpressionStopped(self._explain_end()) from problem
+
+    def _send(self, data: bytes, until: float, is_over: Callable[[], bool]) -> None:
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._link.send(left) :]
+            except TimeoutError:
+                _check(until, is_over)
+
+    def _receive(self, size: int, until: float, is_over: Callable[[], bool]) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            try:
+                data = self._link.recv(min(size - len(found), 1 << 20))
+            except TimeoutError:
+                _check(until, is_over)
+                continue
+            if not data:
+                raise ConnectionResetError
+            found += data
+        return bytes(found)
+
+    def _explain_end(self) -> str:
+        """Return why the process has ended by itself."""
+        with suppress(subprocess.TimeoutExpired):
+            ended = self._process.wait(CHECK_SECONDS)
+            if ended == -signal.SIGXCPU:
+                return f"it takes more than {jq_child.CPU_SECONDS} s of processor time"
+            if ended >= 0:
+                return f"its process has ended with exit code {ended}"
+        return f"it needs more than {jq_child.MEMORY_MIB} MiB of memory, or nests values too deeply"
+
+    def close(self) -> None:
+        """End the process."""
+        self._link.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class JqProcesses:
+    """Runs jq expressions in at most `limit` processes, which start when they are needed. Thread-safe."""
+
+    def __init__(self, limit: int = MAX_PROCESSES) -> None:
+        self._free = threading.BoundedSemaphore(limit)
+        self._lock = threading.Lock()
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._closed = False
+
+    def run(self, expression: str, value: bytes, seconds: float, is_over: Callable[[], bool] = lambda: False) -> bytes:
+        """Return the one value of an expression for a JSON value, as JSON.
+
+        It takes at most `seconds`, the wait for a process included, and ends soon when `is_over` says so.
+
+        Raises ExpressionInvalid; ExpressionFailed when the expression fails, or gives no value or several; and
+        ExpressionStopped.
+        """
+        if len(value) > jq_child.MAX_VALUE_BYTES:
+            raise ExpressionStopped(f"its input has more than {jq_child.MAX_VALUE_BYTES} bytes")
+        until = time.monotonic() + seconds
+        while not self._free.acquire(timeout=max(0.0, min(CHECK_SECONDS, until - time.monotonic()))):
+            _check(until, is_over)
+        try:
+            process = self._take()
+            try:
+                limit = min(until, time.monotonic() + WALL_SECONDS)
+                kind, answer = process.run(expression.encode("utf-8", "replace"), value, limit, is_over)
+            except BaseException:
+                self._drop(process)
+                raise
+            self._give_back(process)
+        finally:
+            self._free.release()
+        return _value_of(kind, answer)
+
+    def check(self, expression: str, seconds: float) -> None:
+        """Compile an expression without running it. Raises ExpressionInvalid, ExpressionStopped."""
+        self.run(expression, b"", seconds)
+
+    def pids(self) -> list[int]:
+        """Return the ids of the processes that run now."""
+        with self._lock:
+            return [one.pid for one in (*self._idle, *self._busy)]
+
+    def close(self) -> None:
+        """End all processes. A run that goes on fails."""
+        with self._lock:
+            self._closed = True
+            ended = [*self._idle, *self._busy]
+            self._idle.clear()
+        for one in ended:
+            one.close()
+
+    def _take(self) -> _Process:
+        with self._lock:
+            if self._closed:
+                raise ToolFailed("the hub is ending")
+            process = self._idle.pop() if self._idle else _Process()
+            self._busy.add(process)
+            return process
+
+    def _give_back(self, process: _Process) -> None:
+        if process.runs >= MAX_RUNS:
+            self._drop(process)
+            return
+        with self._lock:
+            self._busy.discard(process)
+            if not self._closed:
+                self._idle.append(process)
+
+    def _drop(self, process: _Process) -> None:
+        with self._lock:
+            self._busy.discard(process)
+        process.close()
+
+
+def _check(until: float, is_over: Callable[[], bool]) -> None:
+    """Raise ExpressionStopped when the time is over, or the caller needs the value no more."""
+    if is_over():
+        raise ExpressionStopped("its call has ended")
+    if time.monotonic() >= until:
+        raise ExpressionStopped("it takes too long")
+
+
+def _value_of(kind: bytes, answer: bytes) -> bytes:
+    """Return the value of an answer. Raises ExpressionInvalid and ExpressionFailed."""
+    if kind == jq_child.VALUE:
+        return answer
+    if kind == jq_child.LARGE:
+        raise ExpressionStopped(f"it gives more than {jq_child.MAX_VALUE_BYTES} bytes")
+    if kind == jq_child.SEVERAL:
+        if answer == b"0":
+            raise ExpressionFailed("it gives no value; expected exactly one, such as [...] around it")
+        raise ExpressionFailed("it gives several values; expected exactly one, such as [...] around it")
+    sentence = answer.decode("utf-8", "replace")
+    raise ExpressionInvalid(sentence) if kind == jq_child.INVALID else ExpressionFailed(sentence)
