@@ -176,7 +176,7 @@ def test_the_processes_of_expressions_end_with_the_hub(hub: Hub, tmp_path: Any) 
     other = hub_with(tmp_path, {"release.json": toolset(tools={"a": {"from": "time.now", "result": "length"}})})
     other = other.as_operator()
     assert result(other, "a")["structuredContent"] == 11
-    kept: JqProcesses = other.catalogue.hub.find_kept(EXPRESSIONS.partition(" ")[0])  # type: ignore[assignment]
+    kept: JqProcesses = other.catalogue.hub.find_kept(EXPRESSIONS.partition(" ")[0])
     assert len(kept.pids()) == 1
     other.close()
     assert kept.pids() == []
