@@ -165,16 +165,29 @@ class CpuTime:
     def __init__(self) -> None:
         self._cores = os.cpu_count() or 1
         self._until = 0.0
+        self._used = 0.0
+        self._looked = 0.0
 
     def allow(self, seconds: float) -> None:
-        """Allow a call that has this many seconds left."""
-        needed = time.process_time() + (seconds + CPU_SLACK_SECONDS) * self._cores
-        if needed > self._until or self._until > 2 * needed + 60:
-            self._until = needed + 60
+        """Allow a call that has this many seconds left.
+
+        A process uses at most all cores: no system call is needed while what it may have used since the last look fits.
+        """
+        now, needed = time.monotonic(), (seconds + CPU_SLACK_SECONDS) * self._cores
+        most = self._used + (now - self._looked) * self._cores
+        if most + needed <= self._until <= self._most_for(needed):
+            return
+        self._used, self._looked = time.process_time(), now
+        if self._used + needed > self._until or self._until > self._most_for(needed):
+            self._until = self._used + needed + 60
             which = resource.RLIMIT_CPU
             resource.setrlimit(
                 which, (_allowed(which, min(self._until + 1, MAX_CPU_SECONDS)), resource.getrlimit(which)[1])
             )
+
+    def _most_for(self, needed: float) -> float:
+        """Return the limit above which a call that needs so many seconds gets a lower one."""
+        return 2 * (self._used + needed) + 60
 
 
 def peak_memory_bytes() -> int:

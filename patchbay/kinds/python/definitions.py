@@ -16,6 +16,7 @@ from types import ModuleType
 
 from patchbay.errors import PatchbayError, ServerFailed
 from patchbay.kinds.python.arguments import Function
+from patchbay.kinds.python.blocking import may_block
 from patchbay.raised.exceptions import Raised, find_raised
 from patchbay.threads.runner_threads import Pool
 
@@ -51,6 +52,14 @@ class Definition:
                 raise ServerFailed(f"{self.name} has no function {name!r}")
             found = self._functions[name] = Function(name, target)
         return found
+
+    def is_pure(self, name: str) -> bool:
+        """Whether a function uses nothing outside Python: no file, process, output, lock or clock (`blocking.py`).
+
+        Raises ToolFailed as `function` does.
+        """
+        function = self.function(name)
+        return function.is_plain and not may_block(function.call)
 
     def load(self) -> None:
         """Run the source unless it was run already. Raises ToolFailed when it fails."""

@@ -21,7 +21,6 @@ from weakref import WeakSet
 from patchbay.activation import PAUSE, Call, Events, ended_itself
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
-from patchbay.kinds.python.blocking import may_block
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.functions import attaching, call_function, emit_value, events_of_value, run_function
 from patchbay.raised.exceptions import attach_raised
@@ -238,13 +237,9 @@ class DirectCalls:
         name = call.target.get("function", "main")
         history = self._histories.get(name)
         if history is None:
-            history = self._histories[name] = FunctionHistory(self._may_be_direct(name))
+            history = self._histories[name] = FunctionHistory(self._definition.is_pure(name))
         history.note(took, job)
         return events
-
-    def _may_be_direct(self, name: str) -> bool:
-        function = self._definition.function(name)
-        return function.is_plain and not may_block(function.call)
 
 
 class _Unfinished:

@@ -137,3 +137,20 @@ def test_a_definition_that_is_forgotten_leaves_the_module_of_its_successor() -> 
     del first
     until(lambda: gone() is None)
     assert sys.modules[name] is module
+
+
+def test_a_function_is_pure_if_it_takes_json_and_uses_nothing_outside_python() -> None:
+    source = """
+    import os
+    def add(a: int, b: int) -> int: return a + b
+    def pid(): return os.getpid()
+    def later(day: "datetime.date"): return str(day)
+    def asks(context): return context.principal
+    import datetime
+    """
+    data = dedent(source).encode()
+    found = definition_of(data, cid_of(data), "tool")
+    assert {name: found.is_pure(name) for name in ("add", "pid", "later", "asks")} == {
+        **{"add": True, "pid": False},
+        **{"later": False, "asks": False},
+    }

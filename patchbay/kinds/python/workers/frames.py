@@ -32,9 +32,9 @@ LOAD, CALL, ANSWER, REPLY, WARM = 1, 2, 3, 4, 5
 TEXT, DATA, CONTENT, PROGRESS, LOG, TOOL_USE, DETACH, ASK = 10, 11, 12, 13, 14, 15, 16, 17
 """From a worker: events."""
 
-REQUEST, RETIRE, SLOW_START, END, RAISED, END_AT_ONCE = 20, 21, 22, 23, 24, 25
-"""From a worker: a request to the hub; replace this worker; loading was slow; done; failed; done, and all frames of the
-call are written together."""
+REQUEST, RETIRE, SLOW_START, END, RAISED, END_SILENT = 20, 21, 22, 23, 24, 25
+"""From a worker: a request to the hub; replace this worker; loading was slow; done; failed; done, by a function that
+printed nothing beside its frames."""
 
 LOST = 113
 """Exit code of a worker that lost its connection to the hub."""
@@ -52,9 +52,9 @@ def frame(kind: int, body: bytes = b"") -> bytes:
     return HEAD.pack(len(body), kind) + body
 
 
-def ending(seconds: float, at_once: bool) -> bytes:
-    """The last frame of a call that worked and took so long. `at_once`: all its frames are written together."""
-    return frame(END_AT_ONCE if at_once else END, _DURATION.pack(min(int(seconds * 1e6), MAX_MICROSECONDS)))
+def ending(seconds: float, is_silent: bool) -> bytes:
+    """The last frame of a call that worked and took so long. `is_silent`: it printed nothing beside its frames."""
+    return frame(END_SILENT if is_silent else END, _DURATION.pack(min(int(seconds * 1e6), MAX_MICROSECONDS)))
 
 
 def duration_of(body: bytes) -> float:
@@ -103,27 +103,25 @@ class Frames:
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the frames that this piece completes. Raises BadFrame for one that is too large."""
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size < self._needed:  # joined only when complete: a large frame arrives in many pieces
-            return []
-        buffer = b"".join(self._parts) if len(self._parts) > 1 else data
-        end = len(buffer)
+        if self._parts:
+            self._parts.append(data)
+            self._size += len(data)
+            if self._size < self._needed:  # joined only when complete: a large frame arrives in many pieces
+                return []
+            data, self._parts = b"".join(self._parts), []
         found = []
-        place = 0
-        self._needed = HEAD.size
-        while end - place >= HEAD.size:
-            length, kind = HEAD.unpack_from(buffer, place)
+        end, place, needed = len(data), 0, HEAD.size
+        while (start := place + HEAD.size) <= end:
+            length, kind = HEAD.unpack_from(data, place)
             if length > MAX_FRAME_BYTES:
                 raise BadFrame(f"a piece of {length} bytes; the most is {MAX_FRAME_BYTES}")
-            if end - place < HEAD.size + length:
-                self._needed = HEAD.size + length
+            if start + length > end:
+                needed = HEAD.size + length
                 break
-            place += HEAD.size
-            found.append((kind, buffer[place : place + length]))
-            place += length
-        self._parts = [buffer[place:]] if place < end else []
-        self._size = end - place
+            place = start + length
+            found.append((kind, data[start:place]))
+        if place < end:
+            self._parts, self._size, self._needed = [data[place:]], end - place, needed
         return found
 
 

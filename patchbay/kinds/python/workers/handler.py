@@ -1,8 +1,9 @@
 """One call of a Python definition in a worker process, as events.
 
-The thread that reads the events writes the call, waits on the worker's pipe and reads: a fast call costs one write and
-one read. While it does not read, the pipe fills and the tool waits. When the call is abandoned, the worker is signalled
-(its function may clean up) and then killed with everything it started.
+The thread that reads the events writes the call and reads the worker's pipe: a fast call costs one write and one read.
+One that lasts is waited for together with its printed output and the end of its process. While the thread does not
+read, the pipe fills and the tool waits. When the call is abandoned, the worker is signalled (its function may clean up)
+and then killed with everything it started.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def call_frame(call: Call) -> bytes:
 class Conversation:
     """One call on one worker. `ended` means that the worker has finished it and can be used again."""
 
-    __slots__ = ("_busy", "_call", "_silence", "_unsent", "ended", "worker")
+    __slots__ = ("_busy", "_call", "_is_soon", "_silence", "_unsent", "ended", "worker")
 
     def __init__(self, worker: WorkerConnection, call: Call, unsent: bytes) -> None:
         self.worker = worker
@@ -130,7 +131,8 @@ class Conversation:
         self._unsent = unsent
         self._silence = pauses(call)
         self._busy = False
-        worker.received = 0
+        self._is_soon = True
+        worker.begin_call()
 
     def run(self) -> Events:
         """Yield the events of the call. Raises the function's exception, ToolFailed, BadFrame, WorkerGone."""
@@ -139,7 +141,7 @@ class Conversation:
             yield from self._send(self._unsent)
         while not self.ended:
             try:
-                found = self._read(next(self._silence))
+                found = self._read()
             except ToolFailed:  # its last printed lines often show the reason
                 yield from self._last_words()
                 raise
@@ -150,11 +152,10 @@ class Conversation:
                     yield PAUSE
                 continue
             for kind, body in found:
-                if kind == frames.END or kind == frames.END_AT_ONCE:
+                if kind == frames.END or kind == frames.END_SILENT:
                     self._finish()
                     worker.seconds = frames.duration_of(body)
-                    # What was printed before frames that come all at once was seen by the poll that saw them.
-                    if kind == frames.END_AT_ONCE and not worker.has_output:
+                    if kind == frames.END_SILENT and not worker.has_output:
                         return
                 elif 10 <= kind & ~frames.SLOW < 20:
                     event = frames.event_of(kind, body)
@@ -171,9 +172,14 @@ class Conversation:
                     yield from self._handle(kind, body)
         yield from self._last_words()
 
-    def _read(self, seconds: float) -> list[tuple[int, bytes]] | None:
+    def _read(self) -> list[tuple[int, bytes]] | None:
         """Return the frames that arrive; None when none do in time, or the call is cancelled."""
-        for wait in slices(self._call, seconds):
+        if self._is_soon:  # most calls end soon after the hub has written
+            self._is_soon = False
+            found = self.worker.read_soon()
+            if found is not None:
+                return found
+        for wait in slices(self._call, next(self._silence)):
             found = self.worker.read(wait)
             if found is not None:
                 return found
@@ -246,6 +252,7 @@ class Conversation:
         while data := self.worker.write(data):
             self.worker.wait_for_room(next(self._silence))
             yield PAUSE
+        self._is_soon = True
 
     def abandon(self, pool: WorkerPool, grace: float) -> None:
         """Abandon the call: signal the function, which has some seconds to clean up, then end the worker.

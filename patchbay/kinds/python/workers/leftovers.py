@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -63,6 +64,11 @@ def has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def has_threads() -> bool:
+    """Whether the process has another thread of Python than this one: it may act between two calls."""
+    return len(sys._current_frames()) > 1
 
 
 def open_descriptors() -> int:

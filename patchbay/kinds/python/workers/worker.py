@@ -4,6 +4,10 @@ It reads frames from its pipe, runs the function exactly as the hub itself would
 back; a full pipe makes the function wait. SIGUSR2 means that the call is over: `Stopped` is raised in the function,
 which may clean up; then the worker ends. Leftovers of a function (a running child, many open descriptors, memory) end
 the worker after the call.
+
+A call of a pure function, which uses nothing outside Python (`blocking.py`), makes two system calls: it receives and
+it sends. It can leave nothing behind but memory, which is measured when such calls have run for MEASURED_SECONDS. All
+other calls, and one of CHECKED_CALLS, begin in the empty working folder, and all of their leftovers are looked for.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
 from types import FrameType
@@ -32,7 +37,7 @@ from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
-from patchbay.kinds.python.workers.leftovers import WorkingFolder, has_children, open_descriptors
+from patchbay.kinds.python.workers.leftovers import WorkingFolder, has_children, has_threads, open_descriptors
 from patchbay.kinds.python.workers.output import CapturedOutput
 from patchbay.processes.confinement.denials import Rules
 from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
@@ -55,6 +60,11 @@ SLOW_LOAD_SECONDS = 0.1
 
 MAX_OPEN_DESCRIPTORS = 64
 """Descriptors that a definition may keep open from one call to the next."""
+
+CHECKED_CALLS, MEASURED_SECONDS = 100, 0.002
+"""One of so many calls of pure functions is checked like all others; memory is measured after so many seconds of them,
+because less time fills no relevant part of it.
+"""
 
 SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 """The signals that a worker handles: the end of its call; SIGTERM and SIGINT, which it ignores."""
@@ -137,7 +147,7 @@ class Link:
 class WorkerCall:
     """One call as the function sees it.
 
-    `has_spoken` says that a frame of this call has been sent before its end. `stopping` is set when the hub abandoned
+    `stopping` is set when the hub abandoned
     the call: the function may clean up, and use the hub for it, but emit no further event. `over` is set when the call
     has ended.
     """
@@ -145,7 +155,6 @@ class WorkerCall:
     def __init__(self, link: Link, call: Call, allow: Callable[[float], None]) -> None:
         self._allow = allow
         self.call = call
-        self.has_spoken = False
         self.loop: Any = None
         self.stopping = False
         self.over = False
@@ -157,7 +166,6 @@ class WorkerCall:
         For a Detach it waits for the answer: the call may get another deadline.
         """
         self._check_over()
-        self.has_spoken = True
         if type(event) is Detach:
             self.call.deadline = self._link.ask(frames.event_frame(event))
             self._allow(self.call.left())
@@ -167,14 +175,12 @@ class WorkerCall:
     def ask(self, questions: Mapping[str, Question]) -> Any:
         """Send questions and wait for the answer. Raises Stopped when the call is over."""
         self._check_over()
-        self.has_spoken = True
         return self._link.ask(frames.event_frame(Ask(questions)))
 
     def request(self, method: str, *arguments: Any) -> Any:
         """Send a request to the hub and return its result. Raises the hub's error, Stopped when the call has ended."""
         if self.over:
             raise Stopped
-        self.has_spoken = True
         try:
             granted, value = self._link.request(method, arguments)
         except (TypeError, ValueError) as problem:
@@ -206,6 +212,9 @@ class Worker:
         self._loaded = False
         self._base = 0
         self._calls = 0
+        self._unmeasured = 0.0
+        self._pure: dict[str, bool] = {}
+        self._has_threads = False
         self._out = CapturedOutput(self._print, "stdout", "debug")
         self._err = CapturedOutput(self._print, "stderr", "warning")
 
@@ -262,29 +271,50 @@ class Worker:
         job = WorkerCall(self._link, call, self._cpu.allow)
         if hub:
             call.hub = RemoteHub(job.request, len(chain))
-        self._working_folder.enter()
+        function = target.get("function", "main")
+        self._calls += 1
+        is_pure = self._calls % CHECKED_CALLS > 0 and self._pure.get(function, False) and not self._has_threads
+        if not is_pure:
+            self._working_folder.enter()
         self._cpu.allow(call.left())
         self._job = job
-        result = Context().run(self._outcome, job)
-        if os.getpid() != self._pid:
-            os._exit(0)  # a forked process that returned from the function
-        self._out.end()
-        self._err.end()
+        result = Context().run(self._outcome, job, is_pure)
+        if not is_pure:
+            self._end_call()
         self._job = None
         if job.stopping:
             os._exit(0)
         job.over = True
-        self._link.send(frames.frame(frames.RETIRE) + result if self._is_spent() else result)
-        self._working_folder.empty()
+        self._link.send(frames.frame(frames.RETIRE) + result if self._is_spent(is_pure) else result)
+        if not is_pure:
+            self._working_folder.empty()
+            self._note_function(function)
 
-    def _outcome(self, job: WorkerCall) -> bytes:
+    def _end_call(self) -> None:
+        """End what a function may have begun outside Python: a fork of this process, an incomplete line of output."""
+        if os.getpid() != self._pid:
+            os._exit(0)  # a forked process that returned from the function
+        self._out.end()
+        self._err.end()
+
+    def _note_function(self, name: str) -> None:
+        """Note whether the next call of a function leaves nothing outside Python, and no thread does meanwhile."""
+        assert self._definition is not None
+        self._has_threads = has_threads()
+        if self._loaded and name not in self._pure:
+            with suppress(ToolFailed):  # the definition has no such function
+                self._pure[name] = self._definition.is_pure(name)
+
+    def _outcome(self, job: WorkerCall, is_pure: bool) -> bytes:
         """Return the last frames of a call, however it ended."""
         assert self._definition is not None
         try:
             slow = self._make_ready()
             begun = time.monotonic()
             events = run_function(self._definition, job.call, job)
-            ending = frames.ending(time.monotonic() - begun, not job.has_spoken)
+            seconds = time.monotonic() - begun
+            self._unmeasured += seconds
+            ending = frames.ending(seconds, is_pure)
             return slow + b"".join([frames.event_frame(event) for event in events]) + ending
         except Stopped:
             raise
@@ -322,9 +352,11 @@ class Worker:
         except ToolFailed:
             self._loaded = False
 
-    def _is_spent(self) -> bool:
+    def _is_spent(self, is_pure: bool) -> bool:
         """Whether a call left something behind that would affect the next one."""
-        self._calls += 1
+        if is_pure and self._base >= 0 and self._unmeasured < MEASURED_SECONDS:
+            return False
+        self._unmeasured = 0.0
         if has_children() or self._base < 0 or peak_memory_bytes() - self._base > self._memory * MIB // 2:
             return True
         return self._calls % 16 == 1 and open_descriptors() > MAX_OPEN_DESCRIPTORS

@@ -1,7 +1,9 @@
 """The hub's end of one worker: its pipe, its printed output, and its exit status.
 
-One thread at a time talks to a worker, by its own system calls, without handing data to another thread. A second thread
-that replies to a request only writes.
+One thread at a time talks to a worker, by its own system calls, without handing data to another thread: a quick call
+takes one `send` and one `recv`. A second thread that replies to a request only writes.
+
+Sources: socket(7), SO_RCVTIMEO; poll(2).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from struct import Struct
 from typing import Any
 
 import orjson
@@ -26,6 +29,10 @@ CHUNK_BYTES = 65536
 END_SECONDS = 2.0
 """Seconds within which a worker that closed its pipe must end."""
 
+SOON_MICROSECONDS = 20_000
+"""Microseconds for which the hub waits for frames alone; from then on also for printed output and the exit status."""
+
+_TIMEVAL = Struct("@ll")
 
 LOST_LINK = "the tool's process closed its connection to the hub"
 
@@ -39,7 +46,7 @@ class WorkerConnection:
 
     `order` is the definition it may run, `spent` means that it is not used again, `slow` that its definition loads
     slowly, `backlog` is data to be written first, `since` the time when it became idle. `seconds` is how long its last
-    call ran, if that worked. `has_output` means that the last read found printed output, or has a line without end.
+    call ran, if that worked. `has_output` means that the call printed something beside its frames.
     """
 
     def __init__(self, stop: Callable[[float], None], link: socket.socket, output: int, fate: int) -> None:
@@ -60,17 +67,23 @@ class WorkerConnection:
         self._frames = Frames()
         self._lines = Lines("output", "debug")
         self._writing = threading.Lock()
-        link.setblocking(False)
+        link.setblocking(True)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(0, SOON_MICROSECONDS))
         os.set_blocking(output, False)
         self._poll = select.poll()
         # In this order, output printed before the last frame is seen together with it.
         for descriptor in (link.fileno(), fate, output):
             self._poll.register(descriptor, select.POLLIN)
 
+    def begin_call(self) -> None:
+        """Count what the worker sends anew."""
+        self.received = 0
+        self.has_output = False
+
     def write(self, data: bytes) -> bytes:
         """Write as much as is possible without waiting; return the rest. Raises WorkerGone."""
         try:
-            return data[self._socket.send(data) :]
+            return data[self._socket.send(data, socket.MSG_DONTWAIT) :]
         except BlockingIOError:
             return data
         except OSError as problem:
@@ -92,6 +105,14 @@ class WorkerConnection:
             except (WorkerGone, ValueError):  # ValueError: closed in the meantime
                 return
 
+    def read_soon(self) -> list[tuple[int, bytes]] | None:
+        """Return the frames that arrive within SOON_MICROSECONDS; None when none do, or when `read` says why.
+
+        Raises ToolFailed when the worker sends too much, BadFrame for invalid frames.
+        """
+        data = self._receive(0)
+        return self._frames.feed(data) if data else None
+
     def read(self, seconds: float) -> list[tuple[int, bytes]] | None:
         """Return the frames that arrive within the time, and put output into `printed`; None when nothing arrives.
 
@@ -101,7 +122,6 @@ class WorkerConnection:
         if not ready:
             return None
         found: list[tuple[int, bytes]] = []
-        self.has_output = bool(self._lines.bytes)
         ended, data = False, b""
         for descriptor, _ in ready:
             if descriptor == self._output:
@@ -110,16 +130,16 @@ class WorkerConnection:
             elif descriptor == self._fate:
                 ended = True
             else:
-                data = self._receive()
+                data = self._receive(socket.MSG_DONTWAIT)
                 ended = ended or not data
                 found = self._frames.feed(data)
         if ended and not data:  # while data arrives, the rest of a frame may follow
             raise ToolFailed(self.describe_end(END_SECONDS))
         return found
 
-    def _receive(self) -> bytes:
+    def _receive(self, flags: int) -> bytes:
         try:
-            data = self._socket.recv(CHUNK_BYTES)
+            data = self._socket.recv(CHUNK_BYTES, flags)
         except (BlockingIOError, ConnectionResetError):
             return b""
         self.received += len(data)

@@ -234,6 +234,78 @@ def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
     assert len({value(handler) for _ in range(6)}) >= 3
 
 
+def test_memory_that_a_pure_function_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
+    """Such a function is not looked at after each call."""
+    source = "kept = ''\ndef main(n):\n    global kept\n    kept += str(n) * 10 * 2**20\n    return len(kept)"
+    handler = hosted(hosts, source, memory=100)
+    assert max(value(handler, n=1) for _ in range(20)) < 70 * 2**20
+
+
+def test_what_is_printed_past_python_belongs_to_the_call_that_printed_it(hosts: WorkerPool) -> None:
+    """Calls of a pure function, whose output is not looked for, lie between."""
+    source = """
+    import os
+    def plain(): return "plain"
+    def main(words):
+        os.write(1, f"{words}\\n".encode())
+        return "printed"
+    """
+    handler = hosted(hosts, source)
+    for word in ("one", "two", "three"):
+        for _ in range(3):
+            assert events(handler, call_of(target={"function": "plain"})) == [Text("plain"), Done()]
+        found = events(handler, call_of({"words": word}))
+        assert sorted(map(str, found)) == sorted(map(str, [Log("debug", word, "output"), Text("printed"), Done()]))
+
+
+def test_a_call_after_those_of_a_pure_function_begins_in_an_empty_folder(hosts: WorkerPool) -> None:
+    source = """
+    import os, pathlib
+    def plain(): return "plain"
+    def main():
+        found = [os.getcwd(), os.listdir()]
+        pathlib.Path("left").write_text("x")
+        os.chdir("/")
+        return found
+    """
+    handler = hosted(hosts, source)
+    found = []
+    for _ in range(4):
+        assert [value(handler, "plain") for _ in range(3)] == ["plain"] * 3
+        found.append(value(handler))
+    assert found == [[found[0][0], []]] * 4
+
+
+def test_files_of_a_thread_that_goes_on_are_removed_after_the_next_call(hosts: WorkerPool) -> None:
+    """Also after one of a pure function: with such a thread, every call is followed by a look."""
+    source = """
+    import os, pathlib, threading
+    go, done = threading.Event(), threading.Event()
+    def plain(): return "plain"
+    def main():
+        def write():
+            for n in range(1000):
+                go.wait()
+                go.clear()
+                pathlib.Path(f"left{n}").write_text("x")
+                done.set()
+        threading.Thread(target=write, daemon=True).start()
+        return os.getcwd()
+    def write():
+        timer = threading.Timer(0.05, go.set)
+        timer.start()
+        return "begun"
+    def wait(): return [done.wait(20)]
+    """
+    handler = hosted(hosts, source)
+    value(handler, "plain")
+    folder = value(handler)
+    value(handler, "write")
+    until(lambda: any(Path(folder).iterdir()), "the thread wrote its file")
+    value(handler, "plain")
+    until(lambda: not any(Path(folder).iterdir()), "the file is removed")
+
+
 def test_the_reply_to_an_interrupted_request_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
     """X-19: a tool cleans up with the hub's help after it was stopped during a call of another tool."""
     source = """
