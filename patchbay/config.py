@@ -194,6 +194,28 @@ def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
     raise ConfigError(where, inside, _expected(worst))
 
 
+def find_errors(data: bytes, where: str) -> list[ConfigError]:
+    """Return the errors of one configuration; an empty list for a valid one. `where` is its name in messages.
+
+    Every field that breaks the schema has its error. The other rules are asked only where the schema is obeyed, and
+    stop at their first error.
+    """
+    try:
+        parse_config(data, where)
+    except ConfigError as problem:
+        first = problem
+    else:
+        return []
+    try:
+        value = _json(data, where)
+    except ConfigError as problem:
+        return [problem]
+    found = list(_get_explaining_validator("").iter_errors(value))
+    found.sort(key=lambda one: [str(part) for part in one.absolute_path])
+    errors = [ConfigError(where, ".".join(map(str, one.absolute_path)), _expected(one)) for one in found]
+    return errors if any(one.path == first.path for one in errors) else [first, *errors]
+
+
 def check_tool(tool: Mapping[str, Any], where: str, path: str) -> None:
     """Check a tool's schemas. Raises ConfigError."""
     for key in ("inputSchema", "outputSchema"):

@@ -80,6 +80,24 @@ def preview(
     return Preview(server, None, naming)
 
 
+def preview_settings(
+    row: ServerRow, data: bytes, blobs: Blobs, current: Server, connections: StandingConnections | None = None
+) -> Preview:
+    """Preview the server of a row with these bytes as its configuration. `current` is the server as it is built."""
+    if row.is_configuration:
+        return preview(row.name, row.kind, data, blobs, current, connections)
+    cid = cid_of(data)
+    overlaid = _BlobsWithPreview(blobs, cid, data)
+    configs = _ConfigsWithoutTransforms(overlaid)
+    draft = replace(row, config_cid=cid, origin=current.origin)
+    # A preview installs no packages; the hub installs them after the configuration is saved.
+    context = BuildContext(overlaid, configs, handler_for=lambda *_: None, needed=lambda _: False)
+    server = build_server(draft, "", context)
+    if server.broken:
+        return Preview(None, Problem(row.name, server.broken, None))
+    return Preview(server, None)
+
+
 def _find_fault(kind: str, name: str, source: bytes) -> Problem | None:
     try:
         discover(kind, name, source)

@@ -64,6 +64,28 @@ class ServerEditor:
         seen = {SERVERS + name: self._store.blobs.put(now.to_json()) if now else None}
         return self.names({SERVERS + name: self._store.blobs.put(row.to_json())}, who, why, seen)
 
+    def configuration_file(self, name: str, data: bytes, base: str) -> None:
+        """Write the file of a server that its configuration alone describes, such as a mount.
+
+        The watcher of the folder imports it, so that it counts as the operator's. `base` is the CID of the definition
+        that the author started from. Raises StaleUpdate when the server has another one, and Refused for a server
+        without a file of its own or when the file cannot be written.
+        """
+        with _LOCK, _lock_folder(self._folder):
+            mark, now = drop_ins(self._store).get(name), self._row(name)
+            if mark is None:
+                raise Refused(
+                    f"{name} has no file in the servers folder: save its configuration as servers/{name}.json"
+                )
+            if is_part(self._store.blobs.get(mark.definition_cid)):
+                raise Refused(
+                    f"{name} was not changed: it is described in {mark.file}, in the form of MCP clients; edit that"
+                )
+            if now is None or now.definition_cid != base:
+                raise StaleUpdate(f"{name} was not saved: another configuration was saved meanwhile")
+            self._check_imported(name, mark)
+            self._write({mark.file: data})
+
     def names(
         self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
     ) -> str:

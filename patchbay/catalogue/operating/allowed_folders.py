@@ -20,6 +20,9 @@ from patchbay.processes.confinement.denials import WRITES
 from patchbay.store import Store
 from patchbay.topics import SERVERS
 
+LISTS_FUNCTIONS = {"auto_discover": True}
+"""The configuration that means the same as none: it lists the functions of the definition."""
+
 
 def allow_place(
     store: Store,
@@ -40,7 +43,7 @@ def allow_place(
     """
     field, place = line
     cid, row = find_row(store, name, origin, f'add {json.dumps(place)} to its field "{field}" there')
-    _check_place(field, place, hub)
+    check_place(field, place, hub)
     known = list(config.get(field, ()))
     if place in known:
         return
@@ -50,7 +53,7 @@ def allow_place(
         return
     if field != WRITES:
         raise ConfigError(origin, field, f"expected a mounted program: not {name}, whose code reads these places")
-    wanted = json.dumps({**config, WRITES: [*known, place]}, indent=2, ensure_ascii=False) + "\n"
+    wanted = json.dumps({**(config or LISTS_FUNCTIONS), WRITES: [*known, place]}, indent=2, ensure_ascii=False) + "\n"
     changed = replace(row, config_cid=store.blobs.put(wanted.encode()))
     why = f"tools of {name} may change {place}"
     ServerEditor(store, servers).names(
@@ -66,7 +69,11 @@ def _read_program_mount(store: Store, definition: str, origin: str, name: str, f
     return fields
 
 
-def _check_place(field: str, text: str, hub: Iterable[Path]) -> None:
+def check_place(field: str, text: str, hub: Iterable[Path]) -> None:
+    """Check a place for the field WRITES or READS: it exists, and is none of the places `hub` of the hub itself.
+
+    Raises InvalidParams.
+    """
     what = "folder" if field == WRITES else "folder or file"
     if not text.startswith(("/", "~/")):
         raise InvalidParams(f"folder must be the path of a {what}, /... or ~/...; it is {text!r:.200}")

@@ -32,7 +32,8 @@ SERVER_PAGES = (
         for tab, says in (
             ("source", "The definition and configuration of a server."),
             ("past", "The versions and changes of a server."),
-            ("settings", "The addresses and the isolation of a server, and the changes that its operator can make."),
+            ("settings", "The settings of a server as a form and as a text, its addresses and its isolation."),
+            ("configuration", "The same page as `settings`, for the reload of a form."),
         )
     ),
     Route(
@@ -104,6 +105,16 @@ SERVER_CHANGES = (
         "Switch a server on or off, restart it, or remove it.",
         body=form_body("csrf", "do"),
         status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/servers/<name>/configuration",
+        "Check or save (`action`) the configuration of a server: its `text`, and the fields of a form that differ from"
+        " `shown`. `base` is the CID of the configuration that it replaces, empty for none.",
+        schema_ref("Source"),
+        body=form_body("csrf", "base", text="", shown="", action=""),
+        status=(200, 303),
         operator=True,
     ),
     Route(

@@ -74,7 +74,7 @@ class _PastingViews:
         """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
         definition, name = add_ticked_lines(_read_definition(fields), fields), fields.get("name", "").strip()
         if not is_local_request(request_of(request.environ)):
-            _check_public(definition)
+            check_public(definition)
         is_replaced = bool(fields.get("replace"))
         folder, taken = self._site.settings.servers, {one.name for one in self._site.catalogue.all()}
         check_name_is_free(folder, name, taken, is_replaced)
@@ -130,7 +130,7 @@ def _read_definition(fields: Mapping[str, str]) -> dict[str, Any]:
     return dict(definition)
 
 
-def _check_public(definition: Mapping[str, Any]) -> None:
+def check_public(definition: Mapping[str, Any]) -> None:
     """Refuse a URL at a private address: only an operator on the machine of the hub may mount one.
 
     A variable for a host has no address, and is refused too. Raises Unreachable, ConfigError.

@@ -1,6 +1,7 @@
 """`/servers/<name>`: the page of one server with its tabs Use, Source, Versions and Settings; comparisons of versions.
 
-The pages only read. They show broken versions too. As JSON, each tab but Use has all values of the three others.
+The pages only read; `operator/server_settings.py` handles the form of Settings. They show broken versions too. As JSON,
+each tab but Use has all values of the three others.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
 from patchbay.upstreams.requested_hosts import load_requested_hosts
 from patchbay.web.operator.changes import explain_refusal
+from patchbay.web.operator.server_settings import SAVED, ConfiguringView, ServerSettingsForm, SettingsDraft
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
@@ -41,7 +43,7 @@ from patchbay.web.rendering.text_comparison import Comparison, compare
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
-DONE = ("on", "off", "restart", "writes", "reads", "network")
+DONE = ("on", "off", "restart", "writes", "reads", "network", SAVED)
 """Changes that the tab of settings confirms."""
 
 
@@ -72,14 +74,19 @@ class _ServerViews:
         """GET /servers/<name>/settings: addresses, isolation, and the buttons that change it. Raises UnknownServer."""
         return self._tab(name, "settings")
 
-    def _tab(self, name: str, tab: str) -> Response:
+    def settings_with(self, name: str, draft: SettingsDraft) -> Response:
+        """Show the tab *Settings* with what its form had. Raises UnknownServer."""
+        return self._tab(name, "settings", draft)
+
+    def _tab(self, name: str, tab: str, draft: SettingsDraft | None = None) -> Response:
         found, _ = find_shown_server(self._site, name)
         shown = self._site.visible.shows_source(found.name)
         text = definition_text(self._store, found) if shown else None
         versions = list_moves(self._store, f"{SERVED}{found.name}") if shown else []
         detail = self._site.detail(found)
         runs_apart = bool(detail["protections"])
-        csrf = self._site.operators.csrf()
+        csrf, refusal = self._site.operators.csrf(), explain_refusal(self._site)
+        has_form = shown and tab == "settings" and (refusal is None or draft is not None)
         data = {
             "server": detail,
             "source": text,
@@ -97,7 +104,8 @@ class _ServerViews:
             code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
-            refusal=explain_refusal(self._site),
+            refusal=refusal,
+            form=ServerSettingsForm(self._site).describe(found, draft) if has_form else None,
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
             csrf=csrf,
             schedules=list_runs(self._scheduler, found.name) if csrf and tab == "settings" else [],
@@ -251,5 +259,8 @@ def server_pages_blueprint(site: Site, scheduler: Scheduler) -> Blueprint:
     pages.add_url_rule("/servers/<name>/source", "source", views.source)
     pages.add_url_rule("/servers/<name>/past", "past", views.past)
     pages.add_url_rule("/servers/<name>/settings", "settings", views.settings)
+    configuring = ConfiguringView(site, views.settings_with)
+    pages.add_url_rule("/servers/<name>/configuration", "configuration", views.settings)
+    pages.add_url_rule("/servers/<name>/configuration", "post_configuration", configuring.post, methods=["POST"])
     pages.add_url_rule("/servers/<name>/compare", "compare", views.compare)
     return pages

@@ -78,7 +78,10 @@ def test_a_denied_folder_is_explained_offered_and_allowed(
     assert [str(tmp_path) in sentence for sentence in list_warnings(hub, server)] == [True]
     location = allow(hub, server, str(tmp_path))
     assert "may change the folder" in Reader(read(hub, location)).text
-    assert json.loads((hub.servers / f"{server}.mcp.json").read_text()) == {"writes": [str(tmp_path)]}
+    assert json.loads((hub.servers / f"{server}.mcp.json").read_text()) == {
+        "auto_discover": True,
+        "writes": [str(tmp_path)],
+    }
     worked = hub.call(server, tool, {argument: str(wanted)})
     assert not worked.result.get("isError"), worked.text
     assert wanted.read_text().strip() == "a text"
