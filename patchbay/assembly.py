@@ -328,7 +328,8 @@ def _open_store(settings: Settings) -> tuple[Store, bytes]:
             )
         key = open_key(store, None if settings.store == "memory" else settings.data)
         image, where = boot.load_image(settings.boot, store)
-        boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
+        is_default = settings.boot == boot.DEFAULT_IMAGE
+        boot.import_image(store, image, where, "start", f"boot image {settings.boot}", is_default)
     except BaseException:
         store.close()
         raise

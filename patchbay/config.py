@@ -172,7 +172,7 @@ def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:
     if data is None or not data.strip():
         return {}
     value = _json(data, where)
-    check(value, where, kind="listing")
+    check(value, where, kind="hub_listing")
     return dict(value)
 
 
@@ -184,7 +184,7 @@ def lists_tools(fields: Mapping[str, Any]) -> bool:
 def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
     """Check a configuration, or one entry of it. Raises ConfigError.
 
-    `kind` is tool, resource, template, prompt or listing; an empty text stands for a whole configuration.
+    `kind` is tool, resource, template, prompt or hub_listing; an empty text stands for a whole configuration.
     """
     if _FAST_VALIDATORS[kind].is_valid(value):
         return
@@ -366,7 +366,7 @@ def _kind(value: Any) -> str:
 
 _SCHEMAS = {"": SCHEMA} | {
     kind: {"$schema": DIALECT, "$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
-    for kind in ("tool", "resource", "template", "prompt", "listing")
+    for kind in ("tool", "resource", "template", "prompt", "hub_listing")
 }
 """The whole schema under "", and the schema of each kind of entry."""
 

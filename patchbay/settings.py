@@ -165,7 +165,7 @@ class Settings:
         4096, "Maximum number of these things of one caller; the hub deletes the oldest first.", least=16
     )
     read_limit: int = setting(8 * 1024 * 1024, "Maximum size of a resource that a client reads.", "bytes")
-    page_size: int = setting(50, "Entries on one page of a list.", least=1, most=10_000)
+    page_size: int = setting(1000, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = setting(
         10_000,
         "Maximum number of listening streams in each worker, with replays, streams of 2024-11-05 and WebSockets.",

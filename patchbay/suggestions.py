@@ -26,6 +26,11 @@ def find_similar_names(name: str, known: Sequence[str]) -> list[str]:
     return [one for words in dict.fromkeys(found) for one in by_words[words]][:MAX_SUGGESTED_NAMES]
 
 
+def did_you_mean(similar: Sequence[str]) -> str:
+    """Return the end of a sentence that names at most two similar names; empty without any."""
+    return f"; did you mean {' or '.join(similar[:2])}?" if similar else ""
+
+
 def describe_unknown_name(name: str, known: Sequence[str], what: str = "tool") -> str:
     """Say that a name is not among the known ones, and which of them are similar."""
     close = find_similar_names(name, known)

@@ -14,6 +14,9 @@ ROOT = "root"
 BOOT = "boot"
 """The boot image that was imported last."""
 
+BUILT_IN = "built-in"
+"""The servers of the default boot image, and whether /mcp lists them without being told so."""
+
 HUB_KEY = "hub-key"
 """The public id of the hub's key."""
 

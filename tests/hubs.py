@@ -155,6 +155,14 @@ class Hub:
         )
         return cid
 
+    def list_at_mcp(self, *patterns: str) -> Self:
+        """Put built-in servers into the list of all servers, as the operator does with the variable `listing`."""
+        store = self.catalogue.store
+        text = orjson.dumps({"built_in": patterns})
+        change_names(store, {"variables/listing": store.blobs.put(text)}, "test", "list built-in servers")
+        self.catalogue.refresh()
+        return self
+
     @property
     def token(self) -> str:
         """The operator's token."""

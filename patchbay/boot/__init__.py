@@ -14,6 +14,7 @@ Names in the store:
 
 from __future__ import annotations
 
+from patchbay.boot.built_in import DEFAULT_IMAGE
 from patchbay.boot.changes import change_names, current_image, import_image, is_readonly, root_history
 from patchbay.boot.documents import (
     ConfigurationDocument,
@@ -29,6 +30,7 @@ from patchbay.boot.sources import load_image
 from patchbay.topics import LISTING, MCPS
 
 __all__ = [
+    "DEFAULT_IMAGE",
     "LISTING",
     "MCPS",
     "ConfigurationDocument",

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from patchbay.boot.built_in import built_in_servers, read_built_in
 from patchbay.boot.documents import check_documents
 from patchbay.boot.healing import bytes_for_image
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image, read_image
@@ -21,6 +22,7 @@ from patchbay.store import Blobs, NameChange, Store
 from patchbay.topics import (
     ACCESS,
     BOOT,
+    BUILT_IN,
     LISTING,
     NAMES_CHANGED,
     PAGE_TEMPLATES,
@@ -51,18 +53,23 @@ def root_history(store: Store, limit: int = 100) -> list[NameChange]:
     return store.names.past(ROOT, limit)
 
 
-def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> str:
+def import_image(store: Store, data: bytes, where: str, who: str, why: str, is_default: bool = False) -> str:
     """Import an image, completely or not at all, and return the root CID.
 
     Names of the previous image that this one does not have are removed. Other changes since then stay, also a change of
     a name that has the same value in both images, unless this image is read-only. Importing the same image twice does
-    nothing. A missing configuration breaks its server alone. Raises ConfigError, or MissingBlob with every missing CID
-    when another content is missing; then nothing has changed.
+    nothing. A missing configuration breaks its server alone. With `is_default` no image was named: the servers of this
+    one are built in, and a new hub does not list them at /mcp. Raises ConfigError, or MissingBlob with every missing
+    CID when another content is missing; then nothing has changed.
     """
     image = parse_image(data, where)
     now = store.names.all()
+    built_in = _record_built_in(store, image, now, is_default)
     if now.get(BOOT) == image.cid:
+        if now.get(BUILT_IN) != built_in:
+            store.names.move({BUILT_IN: built_in}, who, why)
         return now[ROOT]
+    record = {BUILT_IN: built_in} if now.get(BUILT_IN) != built_in else {}
     if missing_contents(image, store.blobs):
         raise MissingBlob(missing_cids(image, store.blobs), where)
     if lacking := missing_configurations(image, store.blobs):
@@ -82,9 +89,18 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     changes = {name: cid for name, cid in changes.items() if name not in kept}
     served = _build_image(_names_after(now, changes), store.blobs, image)
     root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
-    store.names.move({**changes, BOOT: boot, ROOT: root}, who, why)
+    store.names.move({**changes, BOOT: boot, ROOT: root, **record}, who, why)
     _announce_variables(store, changes)
     return _agree_on_root(store, who, why)
+
+
+def _record_built_in(store: Store, image: Image, now: Mapping[str, str], is_default: bool) -> str | None:
+    """Store which servers of an image are built in, and return the CID of that; None for an image that was named."""
+    if not is_default:
+        return None
+    # A hub that an earlier version began has an image and no such record: its clients use what /mcp lists.
+    are_listed = read_built_in(store).are_listed if BUILT_IN in now else BOOT in now
+    return store.blobs.put(built_in_servers(image, are_listed).to_json())
 
 
 def change_names(

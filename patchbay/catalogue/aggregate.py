@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import orjson
 
-from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.hub_listing import AggregateListing
 from patchbay.catalogue.public_names import (
     APP_SCHEME,
     former_public_name,
@@ -68,7 +68,35 @@ class Aggregate(Server):
     former: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
     uris: UriOwners = field(default_factory=UriOwners)
     mounted: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
     refused: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+
+    def listed(self, kind: str) -> Mapping[str, Descriptor]:
+        """Return the listed entries of a kind; those of an unlisted server are left out."""
+        return self._listed_entries(kind) if self.unlisted else super().listed(kind)
+
+    def _listed_entries(self, kind: str) -> Mapping[str, Descriptor]:
+        if kind == "tools":
+            return self.listing.visible(self.found_tools)
+        owners = self.owners[kind]
+        entries: Mapping[str, Descriptor] = getattr(self, kind)
+        return {key: one for key, one in entries.items() if owners[key][0].name not in self.unlisted}
+
+    @cached_property
+    def found_tools(self) -> Mapping[str, Descriptor]:
+        """The tools that a list shows or a search finds."""
+        if not self.unlisted:
+            return self.tools
+        owners = self.owners["tools"]
+        return {name: one for name, one in self.tools.items() if owners[name][0].name not in self.unlisted}
+
+    @cached_property
+    def listed_skills(self) -> Mapping[str, Skill]:
+        """The skills that a list shows."""
+        if not self.unlisted:
+            return self.skills
+        hidden = {uri for uri, owner in self.uris.resources.items() if owner[0].name in self.unlisted}
+        return {name: skill for name, skill in self.skills.items() if skill.uri not in hidden}
 
     @property
     def announced_as(self) -> str:
@@ -141,9 +169,10 @@ class Aggregate(Server):
         return None
 
 
-def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, problem: str | None = None) -> Aggregate:
-    """Build one server of all served servers; `listing` matches public names, `problem` is its fault, if any."""
-    listing = listing or Listing()
+def build_aggregate(servers: Iterable[Server], listed: AggregateListing | None = None) -> Aggregate:
+    """Build one server of all served servers; the patterns of the listing match public names."""
+    listed = listed or AggregateListing()
+    listing = listed.variable.tools
     parts = [server for server in servers if server.enabled and not server.broken]
     gathered: dict[str, dict[str, Descriptor]] = {}
     owners: dict[str, dict[str, Owner]] = {}
@@ -160,22 +189,20 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         refused[name] += faults
     bounded = {name: tuple(limit_problems(faults)) for name, faults in refused.items()}
     problems = [problem for faults in bounded.values() for problem in faults]
-    problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
-    problems += listing.problems(gathered["tools"])
+    problems += [*listed.problems(), *listing.problems(gathered["tools"])]
     tools = listing.select(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
     remaining = {(server.name, key) for server, key in owners["tools"].values()}
     for names in (dotted, former):
         names["tools"] = {name: one for name, one in names["tools"].items() if (one[0].name, one[1]) in remaining}
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
-    lines = [f"- {server.name}: {_in_one_line(server.description)}".rstrip(": ") for server in parts]
     return Aggregate(
         NAME_OF_ALL,
         version,
         "static",
         title="Patchbay",
         description="All servers of this hub",
-        instructions="Tools are called server__tool. The servers:\n" + "\n".join(lines),
+        instructions=_describe_servers(parts, listed),
         tools=tools,
         resources=gathered["resources"],
         templates=gathered["templates"],
@@ -188,10 +215,20 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         dotted=dotted,
         former=former,
         uris=uris,
+        unlisted=listed.unlisted,
         mounted=frozenset([server.name for server in parts if server.is_mounted]),
         refused=bounded,
         via=tuple(dict.fromkeys([way for server in parts for way in server.via])),
     )
+
+
+def _describe_servers(parts: Iterable[Server], listed: AggregateListing) -> str:
+    """Return the instructions of the aggregate: how its tools are called, and its listed servers."""
+    shown = [server for server in parts if server.name not in listed.unlisted]
+    if not shown and listed.unlisted:
+        return "No server is listed here yet. Each built-in server of this hub has an endpoint of its own, /mcp/NAME."
+    lines = [f"- {server.name}: {_in_one_line(server.description)}".rstrip(": ") for server in shown]
+    return "\n".join(["Tools are called server__tool. The servers:", *lines])
 
 
 @lru_cache(MAX_CACHED_LINES)

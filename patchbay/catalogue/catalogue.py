@@ -25,7 +25,7 @@ from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
-from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.hub_listing import AggregateListing
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
@@ -107,7 +107,7 @@ class Catalogue(VisibleToAll):
         self._connected: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
         self._moves, self._refused = -1, self.refused
-        self._listing: tuple[Listing, str | None] = (Listing(), None)
+        self._listing = AggregateListing()
         self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self.served, self._listing, build_aggregate(()))
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
@@ -182,7 +182,7 @@ class Catalogue(VisibleToAll):
         served, listing, whole = self._whole
         if served is not self.served or listing is not self._listing:
             served, listing = self.served, self._listing
-            whole = build_aggregate(served.values(), *listing)
+            whole = build_aggregate(served.values(), listing)
             self._whole = (served, listing, whole)
         return whole
 
@@ -195,8 +195,8 @@ class Catalogue(VisibleToAll):
         return self._table.every.get(name)
 
     @property
-    def listing(self) -> tuple[Listing, str | None]:
-        """The listing of the aggregate, and its problem, if any."""
+    def listing(self) -> AggregateListing:
+        """The listing of the aggregate."""
         return self._listing
 
     @property
@@ -323,7 +323,7 @@ class Catalogue(VisibleToAll):
         if fresh:
             self.store.bus.publish_here(BUILT)
         moved |= self._versions.announce_access(self.served)
-        if self._versions.announce_listing(self._listing[0]) or moved:
+        if self._versions.announce_listing(self._listing) or moved:
             self.store.bus.publish(NAMES_CHANGED)
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.suggestions import did_you_mean, find_similar_names
 
 SEARCH, CALL = "search_tools", "call_tool"
 
@@ -65,7 +66,7 @@ class Listing:
         for key in ("always", "include", "exclude"):
             for pattern in getattr(self, key):
                 if pattern != "*" and not any(_matches(one, [pattern]) for one in tools.values()):
-                    yield Problem(f"listing.{key}", f"no tool matches {pattern}")
+                    yield Problem(f"listing.{key}", f"no tool matches {pattern}{suggest_patterns(pattern, tools)}")
         if self.search and {SEARCH, CALL} & self.select(tools).keys():
             reason = f"one of the server's own tools is called {SEARCH} or {CALL}, so search stays off"
             yield Problem("listing.search", reason)
@@ -73,6 +74,25 @@ class Listing:
 
 def _matches(one: Descriptor, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in one.names)
+
+
+def suggest_patterns(pattern: str, tools: Tools) -> str:
+    """Return the end of a sentence about a pattern without a match: what is nearest to it; empty if nothing is.
+
+    A pattern with a wildcard may mean all tools of a server of another name, or others of its tools.
+    """
+    literal = pattern.strip("*?")
+    names = {tool.name: None for tool in tools.values()}
+    if "." in literal:
+        names = {tool.names[1] if tool.belongs_to else tool.name: None for tool in tools.values()}
+    if literal != pattern:
+        ending = "." if literal.endswith(".") else "__"
+        servers = dict.fromkeys(tool.belongs_to[0] for tool in tools.values() if tool.belongs_to)
+        of_server = literal.partition(ending)[0]
+        close = [f"{one}{ending}*" for one in find_similar_names(of_server, list(servers))]
+        if close and of_server not in servers:
+            return did_you_mean(close)
+    return did_you_mean(find_similar_names(literal, list(names)))
 
 
 def search_descriptors(tools: Tools) -> dict[str, Descriptor]:

@@ -20,8 +20,10 @@ from patchbay.boot import (
     is_readonly,
     read_document,
 )
+from patchbay.boot.built_in import read_built_in
 from patchbay.boot.grants import NOTHING, Grants, parse_grants
 from patchbay.catalogue.contents.revocations import Revocations
+from patchbay.catalogue.hub_listing import NOT_READABLE, AggregateListing, HubListing, list_built_in
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import ROOM, ServerRow, is_of_room, name_problem, parse_row
 from patchbay.catalogue.watching.client_files import server_of_part
@@ -33,7 +35,7 @@ from patchbay.kind import CONFIGURATION_KIND, Kind, configured_kind, known_kinds
 from patchbay.pins.offers import offer_cids
 from patchbay.pins.records import pin_cids
 from patchbay.store import Store
-from patchbay.topics import ACCESS, DROP_INS, LISTING, MCPS, ROOT, SERVERS
+from patchbay.topics import ACCESS, BUILT_IN, DROP_INS, LISTING, MCPS, ROOT, SERVERS
 from patchbay.upstreams.lists import snapshots
 
 MOVES_PER_READ = 500
@@ -44,10 +46,10 @@ _RowSources = tuple[str, DropIn | None, Config | None, str | None]
 
 _LISTING = ConfigurationDocument(
     LISTING,
-    lambda text: Listing.of(parse_listing(text, LISTING)),
+    lambda text: HubListing.of(parse_listing(text, LISTING)),
     # An unreadable listing may be meant to hide tools, so it hides all.
-    Listing(include=()),
-    "no tool is served at /mcp",
+    HubListing(Listing(include=()), ()),
+    NOT_READABLE,
 )
 
 _ACCESS: ConfigurationDocument[Grants | None] = ConfigurationDocument(
@@ -78,14 +80,14 @@ class Plan:
     """The planned servers; `stamp` identifies the state of the store.
 
     `lists` are the lists that mounted servers and rooms reported last, and their pins, as CIDs by server. `listing` is
-    the listing of the aggregate, and its problem, if any; `access` are the grants, and theirs.
+    the listing of the aggregate; `access` are the grants, and their problem, if any.
     """
 
     rows: Mapping[str, ServerRow | Refusal]
     readonly: bool
     mcps_problem: str | None
     stamp: Stamp
-    listing: tuple[Listing, str | None]
+    listing: AggregateListing
     access: tuple[Grants | None, str | None]
     lists: Mapping[str, tuple[str, ...]]
 
@@ -110,7 +112,7 @@ class Planner:
     def stamp(self) -> Stamp:
         """Return what a plan depends on, as CIDs."""
         names, lists = self._store.names, _reported_lists(self._store)
-        single = (names.get(MCPS), names.get(LISTING), names.get(ACCESS), names.get(ROOT))
+        single = tuple(names.get(name) for name in (MCPS, LISTING, ACCESS, ROOT, BUILT_IN))
         return Stamp(names.all(SERVERS), names.all(DROP_INS), lists, self._revocations.state(), single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
@@ -123,7 +125,9 @@ class Planner:
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
         checked = self._refuse_revoked(self._refuse_bad_names(rows))
-        listing, access = read_document(self._store, _LISTING), read_document(self._store, _ACCESS)
+        access, known = read_document(self._store, _ACCESS), read_built_in(self._store)
+        usable = [row for row in checked.values() if isinstance(row, ServerRow)]
+        listing = list_built_in(*read_document(self._store, _LISTING), usable, known)
         return Plan(checked, is_readonly(self._store), problem, stamp, listing, access, stamp.lists)
 
     def _mounted_rows(self, mcps: Mcps) -> Mapping[str, ServerRow | Refusal]:

@@ -35,7 +35,7 @@ def search_server(server: Server) -> Server:
 
 
 def _build_finder(server: Server) -> Server:
-    search = ToolSearch({name: one for name, one in server.tools.items() if one.is_for_models})
+    search = ToolSearch({name: one for name, one in server.found_tools.items() if one.is_for_models})
 
     def handle(call: Call) -> Events:
         if call.target["front"] == CALL:
@@ -46,7 +46,7 @@ def _build_finder(server: Server) -> Server:
         server.name,
         server.version,
         "static",
-        tools=search_descriptors(server.tools),
+        tools=search_descriptors(server.found_tools),
         handler=handle,
         pinned=server.pinned,
         timeout=server.timeout,

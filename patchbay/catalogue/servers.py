@@ -126,12 +126,27 @@ class Server:
     @cached_property
     def is_search_active(self) -> bool:
         """Whether `search_tools` and `call_tool` replace the list of tools."""
-        return self.listing.is_search_active(self.tools)
+        return self.listing.is_search_active(self.found_tools)
+
+    @property
+    def found_tools(self) -> Mapping[str, Descriptor]:
+        """The tools that a list shows or a search finds; each one in `tools` can be called all the same."""
+        return self.tools
+
+    @property
+    def listed_skills(self) -> Mapping[str, Skill]:
+        """The skills that a list shows."""
+        return self.skills
 
     @cached_property
     def visible_tools(self) -> Mapping[str, Descriptor]:
-        """The tools that a list shows; each one in `tools` can be called all the same."""
-        return self.listing.visible(self.tools)
+        """The tools that a list shows."""
+        return self.listing.visible(self.found_tools)
+
+    def listed(self, kind: str) -> Mapping[str, Descriptor]:
+        """Return what a list of `tools`, `resources`, `templates`, `prompts` or `events` shows."""
+        entries: Mapping[str, Descriptor] = self.visible_tools if kind == "tools" else getattr(self, kind)
+        return entries
 
     @cached_property
     def skill_files(self) -> dict[str, Descriptor]:

@@ -14,6 +14,7 @@ from hashlib import sha256
 
 import orjson
 
+from patchbay.catalogue.hub_listing import AggregateListing
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import (
     ServerRow,
@@ -117,19 +118,26 @@ class Versions:
 
         return read
 
-    def announce_listing(self, listing: Listing) -> bool:
+    def announce_listing(self, listing: AggregateListing) -> bool:
         """Record the listing of the aggregate; the first process to do so announces it."""
         before = self._store.names.get(LISTS)
-        plain = before is None and listing == Listing()
-        after = None if plain else self._store.blobs.put(orjson.dumps(asdict(listing)))
+        tools, unlisted = listing.variable.tools, sorted(listing.unlisted)
+        plain = before is None and tools == Listing() and not unlisted
+        more = {"unlisted": unlisted} if unlisted else {}
+        after = None if plain else self._store.blobs.put(orjson.dumps(asdict(tools) | more))
         if before == after:
             return False
         self._store.names.move({LISTS: after}, AUTHOR, self._why)
         if self._moved_here(LISTS, after):
-            change = orjson.dumps({"kinds": ["tools"]})
-            seq = self._store.journal.append(CHANGES, change, self._keep)
-            self._store.bus.publish(CHANGED, orjson.dumps({"kinds": ["tools"], "seq": seq}))
+            # Which servers are listed concerns every list; a hub that is new announces nothing.
+            kinds = KINDS if self._unlisted(before) != unlisted else KINDS[:1]
+            seq = self._store.journal.append(CHANGES, orjson.dumps({"kinds": kinds}), self._keep)
+            self._store.bus.publish(CHANGED, orjson.dumps({"kinds": kinds, "seq": seq}))
         return True
+
+    def _unlisted(self, cid: str | None) -> list[str]:
+        """Return the servers that were not listed with a recorded listing."""
+        return list(orjson.loads(self._store.blobs.get(cid)).get("unlisted", ())) if cid else []
 
     def announce_access(self, names: Iterable[str]) -> bool:
         """Record the variable `access`; the first process to do so announces that the lists of all servers changed."""

@@ -94,7 +94,8 @@ def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Ca
         store = stack.enter_context(opened_store(used, is_change=is_change))
         if store.names.get(BOOT) is None:
             image, where = boot.load_image(used.boot, store)
-            boot.import_image(store, image, where, who="start", why=f"boot image {used.boot}")
+            is_default = used.boot == boot.DEFAULT_IMAGE
+            boot.import_image(store, image, where, "start", f"boot image {used.boot}", is_default)
         worker_pool = WorkerPool(used.hosts)
         stack.callback(worker_pool.close)
         handlers = Handlers(worker_pool, used.isolation, used.memory, used.folder_of, used.writes)

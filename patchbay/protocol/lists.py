@@ -51,7 +51,7 @@ class Lists:
         return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, apps, cursor)))
 
     def _render(self, server: Server, kind: str, revision: Revision, apps: bool, cursor: str | None) -> bytes:
-        entries: Mapping[str, Descriptor] = server.visible_tools if kind == "tools" else getattr(server, kind)
+        entries: Mapping[str, Descriptor] = server.listed(kind)
         names = [name for name, one in entries.items() if apps or kind != "tools" or one.is_for_models]
         chosen, more = self._cut(kind, names, cursor)
         result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}

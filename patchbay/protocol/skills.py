@@ -19,7 +19,8 @@ SKILLS = "io.modelcontextprotocol/skills"
 
 def list_skills(context: RequestContext) -> dict[str, Any]:
     """Answer skills/list: a page of skills with whole entries."""
-    skills = _skills(context)
+    _skills(context)
+    skills = context.server.listed_skills
     names, more = context.services.lists.cut("skills", list(skills), context.params)
     result: dict[str, Any] = {"skills": [skills[name].entry() for name in names], **more}
     return stamped(result, context.server, context.caller.revision, cache=True)

@@ -57,7 +57,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         f"{SHORT}.py": f"def {LONGEST}() -> str:\n    return 'short'\n",
         "dot.server.py": "def find() -> str:\n    return 'found'\n",
     }
-    hub = Hub(tmp_path_factory.mktemp("cut"), files, access="shared", isolation="inline")
+    hub = Hub(tmp_path_factory.mktemp("cut"), files, access="shared", isolation="inline").list_at_mcp("*")
     hub.as_operator()
     yield hub
     hub.close()

@@ -29,7 +29,7 @@ WEEK = 7 * 24 * 3600
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("arbor"))
+    hub = Hub(tmp_path_factory.mktemp("arbor")).list_at_mcp("arbor")
     yield hub
     hub.close()
 

@@ -32,7 +32,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         "dot.py": "def fine() -> str:\n    return 'fine'\n",
         "dot.mcp.json": '{"tools": {"b.c": {"function": "fine"}}}',
     }
-    hub = Hub(tmp_path_factory.mktemp("all"), files)
+    hub = Hub(tmp_path_factory.mktemp("all"), files).list_at_mcp("*")
     yield hub
     hub.close()
 

@@ -103,7 +103,7 @@ class CatalogueView:
         hidden = [self._hidden(server) for server in served.values() if server.audience is not None]
         known = self._whole
         if known is None or known[0] is not served or known[1] is not listing or known[2] != hidden:
-            known = self._whole = served, listing, hidden, build_aggregate(self._served().values(), *listing)
+            known = self._whole = served, listing, hidden, build_aggregate(self._served().values(), listing)
         return known[3]
 
     def all(self) -> list[Server]:

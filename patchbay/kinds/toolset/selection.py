@@ -14,7 +14,7 @@ from patchbay.descriptors import Descriptor, Problem
 from patchbay.entry_patterns import EVERYTHING, covers, names_server, splits
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import NamedTool, Toolset
-from patchbay.suggestions import find_similar_names
+from patchbay.suggestions import did_you_mean, find_similar_names
 
 SEPARATOR = "__"
 
@@ -112,7 +112,7 @@ def _find_origin(composed: Composed, origin: str) -> tuple[OriginServer, Descrip
             return server, tool
         nearest += [f"{known}.{one}" for one in find_similar_names(of_tool, list(server.tools))]
     if known is not None:
-        return f"not listed: {known} has no tool {origin[len(known) + 1 :]!r:.80}{_suggest(nearest)}"
+        return f"not listed: {known} has no tool {origin[len(known) + 1 :]!r:.80}{did_you_mean(nearest)}"
     return f"not listed: there is no server {origin.partition('.')[0]!r:.80}{_suggest_servers(composed, origin)}"
 
 
@@ -137,13 +137,10 @@ def _nearest_to_pattern(composed: Composed, pattern: str) -> str:
         return f": there is no server {server}{_suggest_servers(composed, pattern)}"
     fitting = [one for one in composed.servers.values() if _chooses(composed, f"{server}.*", one.name, "x")]
     literal = entry.strip("*?")
-    return _suggest([f"{one.name}.{name}" for one in fitting for name in find_similar_names(literal, list(one.tools))])
+    close = [f"{one.name}.{name}" for one in fitting for name in find_similar_names(literal, list(one.tools))]
+    return did_you_mean(close)
 
 
 def _suggest_servers(composed: Composed, pattern: str) -> str:
     server, dot, entry = pattern.partition(".")
-    return _suggest([f"{name}{dot}{entry}" for name in find_similar_names(server, list(composed.servers))])
-
-
-def _suggest(nearest: Sequence[str]) -> str:
-    return f"; did you mean {' or '.join(nearest[:2])}?" if nearest else ""
+    return did_you_mean([f"{name}{dot}{entry}" for name in find_similar_names(server, list(composed.servers))])

@@ -3,6 +3,7 @@
 The changes are those of `patchbay enable`, `disable`, `restart`, `remove` and `restore`. Each has a way back:
 the button that undoes it is on the page to which the browser is redirected. Further buttons allow the tools of a
 server to change a folder, and a mounted program to read a place and to reach a host; the page of its past undoes them.
+Two buttons put a built-in server into the list at /mcp and take it out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from flask import Blueprint, Response
 
 from patchbay.catalogue.operating.allowed_folders import allow_place
 from patchbay.catalogue.operating.allowed_hosts import allow_host
+from patchbay.catalogue.operating.hub_list import list_server
 from patchbay.catalogue.operating.removal import remove_server, restore_server
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.errors import ConfigError, InvalidParams
@@ -25,6 +27,7 @@ from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.pages.site import Site
 
 ON, OFF, RESTART, REMOVE, RESTORE, NETWORK = "on", "off", "restart", "remove", "restore", "network"
+LISTED, UNLISTED = "listed", "unlisted"
 
 
 class _SwitchingViews:
@@ -34,7 +37,7 @@ class _SwitchingViews:
         self._folder = site.settings.servers
 
     def change(self, name: str) -> Response:
-        """POST /servers/<name>/settings with `do`: on, off, restart, remove, writes, reads, network.
+        """POST /servers/<name>/settings with `do`: on, off, restart, remove, writes, reads, network, listed, unlisted.
 
         With writes and reads comes a `folder`, with network a `host`. Raises Refused, ReadOnly,
         UnknownServer, InvalidParams.
@@ -42,7 +45,7 @@ class _SwitchingViews:
         fields = read_change_form(self._site)
         do, who = fields.get("do", ""), find_author(self._site)
         server, _ = find_shown_server(self._site, name)
-        known = (ON, OFF, RESTART, REMOVE, WRITES, READS, NETWORK)
+        known = (ON, OFF, RESTART, REMOVE, WRITES, READS, NETWORK, LISTED, UNLISTED)
         if do not in known:
             raise InvalidParams(f"do must be one of {', '.join(known)}; it is {do!r:.60}")
         try:
@@ -50,6 +53,8 @@ class _SwitchingViews:
                 request_restart(self._store, server.name)
             elif do == REMOVE:
                 remove_server(self._store, self._folder, server.name, who)
+            elif do in (LISTED, UNLISTED):
+                list_server(self._store, server.name, self._site.catalogue.listing, do == LISTED, who)
             elif do in (WRITES, READS):
                 line = (do, fields.get("folder", "").strip())
                 hub = hub_places(self._site.settings)

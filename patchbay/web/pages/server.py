@@ -43,7 +43,7 @@ from patchbay.web.rendering.text_comparison import Comparison, compare
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
-DONE = ("on", "off", "restart", "writes", "reads", "network", SAVED)
+DONE = ("on", "off", "restart", "writes", "reads", "network", "listed", "unlisted", SAVED)
 """Changes that the tab of settings confirms."""
 
 
@@ -111,7 +111,13 @@ class _ServerViews:
             schedules=list_runs(self._scheduler, found.name) if csrf and tab == "settings" else [],
             done=request.args.get("done") if request.args.get("done") in DONE else None,
             denied=self._find_denied(found) if runs_apart and shown and tab == "settings" else None,
+            listed=self._is_listed(found.name),
         )
+
+    def _is_listed(self, name: str) -> bool | None:
+        """Whether the list at /mcp has a built-in server; None for another server."""
+        listing = self._site.catalogue.listing
+        return name not in listing.unlisted if name in listing.built_in else None
 
     def _find_denied(self, server: Server) -> DeniedFolder | None:
         """Return a folder or file that a tool was not allowed to use lately."""
