@@ -25,7 +25,7 @@ from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
-from patchbay.catalogue.hub_listing import AggregateListing
+from patchbay.catalogue.hub_listing import LISTING_PLACES, AggregateListing
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
@@ -39,6 +39,7 @@ from patchbay.catalogue.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
+from patchbay.descriptors import Problem
 from patchbay.errors import UnavailableServer
 from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.settings import Settings
@@ -198,6 +199,10 @@ class Catalogue(VisibleToAll):
     def listing(self) -> AggregateListing:
         """The listing of the aggregate."""
         return self._listing
+
+    def listing_problems(self) -> list[Problem]:
+        """Return what is wrong with the listing of the aggregate: an unusable text, a pattern without a match."""
+        return [one for one in self.aggregate().problems if one.where.startswith(LISTING_PLACES)]
 
     @property
     def refused(self) -> Mapping[str, str]:

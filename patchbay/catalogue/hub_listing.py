@@ -19,6 +19,10 @@ from patchbay.catalogue.rows import BOOT, ServerRow
 from patchbay.descriptors import Problem
 from patchbay.entry_patterns import fits
 from patchbay.suggestions import did_you_mean, find_similar_names
+from patchbay.topics import LISTING
+
+LISTING_PLACES = ("listing.", LISTING)
+"""How the places of problems of the variable `listing` begin."""
 
 NOT_READABLE = "no tool is served at /mcp"
 """What holds while the variable `listing` cannot be read: it may be meant to hide tools."""
@@ -61,7 +65,7 @@ class AggregateListing:
     def problems(self) -> Iterator[Problem]:
         """Yield problems for the operator: an unusable variable, a pattern that matches no built-in server."""
         if self.problem is not None:
-            yield Problem("variables/listing", f"the variable listing cannot be used: {self.problem}")
+            yield Problem(LISTING, f"the variable listing cannot be used: {self.problem}")
         for pattern in self.variable.built_in or ():
             if pattern != "*" and not any(fits(pattern, name) for name in self.built_in):
                 close = did_you_mean(find_similar_names(pattern.strip("*?"), sorted(self.built_in)))

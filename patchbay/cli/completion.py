@@ -27,6 +27,9 @@ from patchbay.settings import whole_environment
 LOCAL = re.compile(r"/mcp/([^/?#]+)")
 """The address of one server of the hub."""
 
+_BARE = re.compile(r"(?![./~@-])([A-Za-z0-9_.-]+)(?=$|[/?])")
+"""A name at the beginning of an address that may be the one of a server."""
+
 
 def _profiles() -> Profiles:
     return Profiles(find_homes(Path.cwd(), whole_environment()))
@@ -41,12 +44,26 @@ def complete_address(context: click.Context, parameter: click.Parameter, incompl
         found = [f"/mcp/{local[1]}/{tool}" for tool in _hub().find_entries(context, local[1], "tools")]
     elif "/mcp/".startswith(incomplete[:5]) and incomplete:
         found = [f"/mcp/{one}" for one in _hub().find_server_names(context)]
+    elif slash and (named := _find_server(context, incomplete)) is not None:
+        found = [f"{named[0]}/{tool}" for tool in _hub().find_entries(context, named[0], "tools")]
     else:
         names = list(_profiles().find_directories())
-        found = [*names, *(f"@{one}" for one in names)]
+        servers = [] if incomplete.startswith("@") else _hub().find_server_names(context)
+        found = [*dict.fromkeys([*servers, *names]), *(f"@{one}" for one in names)]
         found += [f"mcp+{launcher}:{'' if launcher == 'stdio' else '//'}" for launcher in PROGRAMS]
     items = _fitting(found, incomplete) if incomplete else []
     return items or [CompletionItem(incomplete, type="file")]
+
+
+def _find_server(context: click.Context, address: str) -> tuple[str, str] | None:
+    """Return the server of the hub at an address and what follows its name; None for another address."""
+    local = LOCAL.match(address)
+    if local is not None:
+        return local[1], address[local.end() :]
+    bare = _BARE.match(address)
+    if bare is None or bare[1] not in _hub().find_server_names(context):
+        return None
+    return bare[1], address[bare.end() :]
 
 
 def complete_server(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -91,8 +108,8 @@ def complete_tool(context: click.Context, parameter: click.Parameter, incomplete
 
 def complete_uri(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the URI of a resource of the server at the address of the command."""
-    local = LOCAL.match(str(context.params.get("address") or ""))
-    return _fitting(_hub().find_entries(context, local[1], "resources"), incomplete) if local else []
+    found = _find_server(context, str(context.params.get("address") or ""))
+    return _fitting(_hub().find_entries(context, found[0], "resources"), incomplete) if found else []
 
 
 def complete_call(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -113,11 +130,11 @@ def complete_schema_tool(context: click.Context, parameter: click.Parameter, inc
 def _complete_words(context: click.Context, incomplete: str, kind: str) -> list[CompletionItem]:
     address = str(context.params.get("address") or "")
     words = [word for word in context.params.get("words") or () if word]
-    local = LOCAL.match(address)
+    server = _find_server(context, address)
     tools: Mapping[str, Mapping[str, Any]] = {}
-    if local is not None:
-        named = address[local.end() :].strip("/")
-        entries = [] if named or words else _hub().find_entries(context, local[1], kind)
+    if server is not None:
+        named = server[1].strip("/")
+        entries = [] if named or words else _hub().find_entries(context, server[0], kind)
     else:
         reference, _, named = address.partition("/")
         tools = _load_profile_tools(reference) if kind == "tools" else tools
@@ -125,8 +142,8 @@ def _complete_words(context: click.Context, incomplete: str, kind: str) -> list[
     if not named and not words:
         return _fitting(entries, incomplete)
     entry = named or words[0]
-    if local is not None:
-        arguments = _hub().find_arguments(context, local[1], kind, entry)
+    if server is not None:
+        arguments = _hub().find_arguments(context, server[0], kind, entry)
     else:
         arguments = _hub().list_arguments(tools.get(entry, {}).get("inputSchema"))
     name, sign, _ = incomplete.partition("=")

@@ -55,6 +55,15 @@ def read_server(settings: Settings, hub: RunningHub | None, name: str) -> dict[s
         return describe_server(find_server(catalogue, name), settings)
 
 
+def read_listing_problems(settings: Settings, hub: RunningHub | None) -> list[str]:
+    """Return what is wrong with the variable `listing`. Raises Unreachable, ContentError."""
+    if hub is not None:
+        found = hub.get("/variables/listing.json")
+        return list(found.get("problems", ())) if found is not None else []
+    with opened_catalogue(settings) as catalogue:
+        return [f"{one.where}: {one.reason}" for one in catalogue.listing_problems()]
+
+
 def find_server(catalogue: Catalogue, name: str) -> Server:
     """Return a server, also a broken or disabled one. Raises UnknownServer with similar names."""
     found = catalogue.find_any(name)

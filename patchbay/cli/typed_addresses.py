@@ -1,13 +1,16 @@
 """Addresses on the command line: short forms, and operations and arguments beside the address.
 
 `jn call ADDRESS TOOL NAME=VALUE` is the address with `tool=TOOL&arg.NAME=VALUE`, so that the command line and the
-address have one grammar. Values beside an address replace values in it. A bare name is a profile or a preset.
+address have one grammar. Values beside an address replace values in it.
+
+A bare name, `git` or `git/log`, is a server of the hub; without such a server it is a profile or a preset. A profile is
+always `@git`, and a file of this name is `./git`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -19,6 +22,7 @@ from patchbay.client.addresses.targets import AddressError, check_headers, mask_
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.source import SourceContext, Sources
 from patchbay.errors import InvalidParams
+from patchbay.suggestions import find_similar_names
 
 Pair = tuple[str, str]
 API_SCHEME = "openapi+"
@@ -28,14 +32,41 @@ _OPERATIONS = ("tool", "resource", "prompt", "list")
 _API_OPERATIONS = ("operation", *_OPERATIONS)
 
 
-def complete_reference(text: str) -> str:
-    """Complete a bare name to a profile reference; other addresses stay as they are."""
+ListServers = Callable[[], Collection[str]]
+"""Returns the names of the servers of the hub; it may have to ask the running one."""
+
+BARE = re.compile(r"(?![./~-])([A-Za-z0-9_.-]{1,128})((?:@[a-z2-7]+)?(?:[/?].*)?)", re.DOTALL)
+"""A name that may be that of a server, and what follows it: a version, a tool, a query."""
+
+MCP = "mcp/"
+"""The beginning of an address of the hub without its slash; the tool X of the built-in server mcp is /mcp/mcp/X."""
+
+
+def complete_reference(text: str, list_servers: ListServers | None = None) -> str:
+    """Complete a bare name to the address of a server of the hub, else to a profile; other addresses stay as they are.
+
+    Without `list_servers` no name is one of a server. Raises AddressError for `NAME/TOOL` where no server has the name
+    and some have a similar one.
+    """
+    found = BARE.fullmatch(text.removeprefix(MCP))
+    if found is not None and list_servers is not None:
+        name, rest = found[1], found[2]
+        known = list_servers()
+        if name in known:
+            return f"/mcp/{name}{rest}"
+        close = find_similar_names(name, list(known)) if rest else []
+        if close:
+            meant = " or ".join(f"{one}{rest}" for one in close[:2])
+            raise AddressError(f"{mask_url(text)}: there is no server {name!r}; did you mean {meant}?")
     return f"@{text}" if PROFILE_NAME.fullmatch(text) else text
 
 
-def resolve_explored(text: str, sources: Sources, context: SourceContext) -> str:
-    """Resolve the address to explore; the name of an unknown profile can name a preset."""
-    address = complete_reference(text)
+def resolve_explored(text: str, sources: Sources, context: SourceContext, is_server: bool = True) -> str:
+    """Resolve the address to explore; the name of an unknown profile can name a preset.
+
+    Without `is_server` a bare name is not one of a server of the hub.
+    """
+    address = complete_reference(text, context.list_servers if is_server else None)
     name = address[1:]
     if not address.startswith("@") or not PROFILE_NAME.fullmatch(name):
         return address

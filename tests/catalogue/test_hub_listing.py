@@ -47,7 +47,9 @@ def test_a_new_hub_lists_the_servers_of_its_operator_alone(hub: Hub) -> None:
     said = hub.modern("", "server/discover").result["instructions"]
     assert "- mine" in said and "jq" not in said
     set_listing(hub, search=True, built_in=[])
-    found = hub.modern("", "tools/call", {"name": "search_tools", "arguments": {"query": ""}}).result["structuredContent"]["tools"]
+    found = hub.modern("", "tools/call", {"name": "search_tools", "arguments": {"query": ""}}).result[
+        "structuredContent"
+    ]["tools"]
     assert [one["name"] for one in found] == ["mine__f"]
 
 
@@ -130,4 +132,3 @@ def test_a_pattern_that_matches_nothing_is_a_problem_with_the_nearest_name(hub: 
         "no tool matches mine__g; did you mean mine__f?",
         "no tool matches jq.kays; did you mean jq.keys or jq.paths?",
     ]
-

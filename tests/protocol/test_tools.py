@@ -14,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from patchbay.messages.versions import REVISIONS
+from patchbay.protocol.lists import PAGES
 from patchbay.serving.log_lines import make_formatter
 from tests.hubs import MODERN, Hub
 
@@ -62,9 +63,9 @@ def test_tools_made_by_a_transform_are_listed(zoo: Hub) -> None:
 
 
 def test_long_lists_come_in_pages_with_opaque_cursors(tmp_path: Any) -> None:
-    """SUB-16, T4.5: page size 50; the last page has no cursor, a forged one is refused."""
+    """SUB-16, T4.5: pages of the chosen size; the last page has no cursor, a forged one is refused."""
     source = "".join(f"def tool_{n:03}() -> str:\n    return '{n}'\n\n\n" for n in range(120))
-    hub = Hub(tmp_path, {"many.py": source})
+    hub = Hub(tmp_path, {"many.py": source}, page_size=50)
     try:
         first = hub.legacy("many", "tools/list").result
         second = hub.legacy("many", "tools/list", {"cursor": first["nextCursor"]}).result
@@ -77,6 +78,23 @@ def test_long_lists_come_in_pages_with_opaque_cursors(tmp_path: Any) -> None:
             assert hub.legacy("many", "tools/list", {"cursor": cursor}).error["code"] == -32602
         assert hub.modern("many", "tools/list", {"cursor": ""}).error["code"] == -32602
         assert hub.legacy("many", "tools/list", {"cursor": None}).result == first
+    finally:
+        hub.close()
+
+
+def test_a_list_of_a_thousand_entries_is_one_page_that_is_rendered_once(tmp_path: Any) -> None:
+    """Issue 54, item 3: several official clients read the first page only."""
+    source = "".join(f"def tool_{n:04}() -> str:\n    return '{n}'\n\n\n" for n in range(1001))
+    hub = Hub(tmp_path, {"many.py": source})
+    try:
+        for server in ("many", ""):
+            page = hub.modern(server, "tools/list").result
+            assert len(page["tools"]) == 1000 and "nextCursor" in page
+            (last,) = hub.modern(server, "tools/list", {"cursor": page["nextCursor"]}).result["tools"]
+            assert last["name"].endswith("tool_1000")
+        whole = hub.catalogue.aggregate()
+        rendered = [PAGES.get(whole, ("tools", MODERN, False, None), lambda: b"never") for _ in range(2)]
+        assert rendered[0] is rendered[1] and rendered[0] != b"never"
     finally:
         hub.close()
 

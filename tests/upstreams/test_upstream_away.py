@@ -263,7 +263,7 @@ def test_the_first_list_of_a_mount_waits_for_the_first_answer(
     monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", BOUND)
     # A mount does not wait, so that mounts that lead to each other are found; other servers do not wait either.
     assert hub.modern("slow", "tools/list", meta={"io.patchbay/via": ["a/b"]}).result["tools"] == []
-    assert hub.modern("", "tools/list").result["tools"]
+    assert "tools" in hub.modern("", "tools/list").result
     with ThreadPoolExecutor(1) as threads:
         listed = threads.submit(tools, hub, "slow")
         assert not listed.done()

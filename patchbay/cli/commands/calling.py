@@ -63,7 +63,7 @@ def inspect(work: ClientSession, /, address: str, style: str) -> None:
 
     That is: tools, resources, templates, prompts, capabilities and the protocol revision.
     """
-    address = complete_reference(address)
+    address = complete_reference(address, work.context.list_servers)
     found = work.sources.find(address, work.context).inspects(address, work.context)
     work.display.clear()
     if style == "json":
@@ -130,7 +130,11 @@ def call(
 @with_headers
 def read(work: ClientSession, /, address: str, uri: str, style: Style, output: str | None) -> None:
     """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
-    checked = _check_operation(work, "read", add_operation(complete_reference(address), "resource" if uri else "", uri))
+    checked = _check_operation(
+        work,
+        "read",
+        add_operation(complete_reference(address, work.context.list_servers), "resource" if uri else "", uri),
+    )
     _show(_read(work, checked), output, FailureCounter(style))
 
 
@@ -183,9 +187,11 @@ def _parse_words(
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
     if name and rest and "=" not in rest[0] and address.rstrip("/") == ALL_SERVERS:
-        raise AddressError(f"{address} {name} {rest[0]}: write {ALL_SERVERS}/{name} {rest[0]} for a {kind} of {name}")
+        raise AddressError(f"{address} {name} {rest[0]}: write {name} {rest[0]} for a {kind} of {name}")
     arguments, files = split_files((NAME_VALUE.convert(word, None, None) for word in rest), reads_records)
-    complete = add_operation(complete_reference(address), kind if name else "", name, arguments)
+    complete = add_operation(
+        complete_reference(address, work.context.list_servers), kind if name else "", name, arguments
+    )
     return _check_operation(work, operation, complete), files
 
 

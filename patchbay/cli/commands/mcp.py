@@ -109,7 +109,7 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     elif kind == "md5":
         click.echo(calculate_schema_hash(found))
     else:
-        address = complete_reference(address)
+        address = complete_reference(address, work.context.list_servers)
         click.echo(work.sources.find(address, work.context).versions(address, work.context))
     if kind is None:
         write_note(f"Digest of the tools: {compute_contract_cid(found)}")
@@ -160,7 +160,7 @@ def skill(work: ClientSession, /, address: str, name: str, save: Path | None) ->
 
 def _connect(work: ClientSession, text: str) -> Connection:
     """Connect to the MCP server of an address. Raises AddressError for the address of anything else."""
-    address = complete_reference(text)
+    address = complete_reference(text, work.context.list_servers)
     source = work.sources.find(address, work.context)
     if not isinstance(source, McpSource):
         raise AddressError(f"{text}: only MCP servers have skills; expected the address of one")
@@ -169,7 +169,7 @@ def _connect(work: ClientSession, text: str) -> Connection:
 
 def _tools(work: ClientSession, text: str) -> list[dict[str, Any]]:
     """The tools of an MCP server, or the operations of an HTTP API as tools."""
-    address = complete_reference(text)
+    address = complete_reference(text, work.context.list_servers)
     source = work.sources.find(address, work.context)
     if isinstance(source, McpSource):
         return source.list_tools(address, work.context)

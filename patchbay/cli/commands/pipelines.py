@@ -50,7 +50,7 @@ def read_records(work: ClientSession, place: str, bad: Callable[[Record], None])
         return read_standard_input(bad, objects=False)
     if is_record_file(place):
         return read_file(Path(place), bad)
-    address = complete_reference(place)
+    address = complete_reference(place, work.context.list_servers)
     return work.sources.find(address, work.context).reads(address, work.context)
 
 
@@ -188,7 +188,7 @@ def put(work: ClientSession, /, target: str) -> None:
         records = read_standard_input(failures.report, objects=path.suffix.lower() == TABLE_ENDING)
         write_file(path, (failures.count_record(record) for record in records))
     else:
-        address = target if get_scheme(target) else complete_reference(target)
+        address = target if get_scheme(target) else complete_reference(target, work.context.list_servers)
         _put_to_source(work, address, read_standard_input(failures.report), failures)
     failures.finish()
 

@@ -165,7 +165,7 @@ def format_changes(changes: Iterable[ContractChange]) -> Iterator[str]:
 @with_session
 def version(work: ClientSession, /, address: str) -> None:
     """Print the hash of a service's current contract; some services have no contract."""
-    address = complete_reference(address)
+    address = complete_reference(address, work.context.list_servers)
     value = work.sources.find(address, work.context).versions(address, work.context)
     if value is None:
         write_note(f"{address}: this kind of service has no version")

@@ -150,7 +150,7 @@ def new(
         raise ProfileError(
             name, "", f"expected mcp; a profile of {kind} is made with: {program_name()} profile create {name}"
         )
-    target = parse_address(complete_reference(address)).target
+    target = parse_address(complete_reference(address, work.context.list_servers)).target
     if isinstance(target, Local):
         raise AddressError(f"{address}: expected a program or a URL; a server of this hub needs no profile")
     if not isinstance(target, NamedServer):

@@ -96,7 +96,9 @@ def _find_program(words: Sequence[str]) -> tuple[Stdio, Json]:
     line = shlex.join(words) if len(words) > 1 else words[0]
     with open_session() as work:
         text = (
-            f"mcp+stdio:{line.replace('%', '%25')}" if is_line else resolve_explored(line, work.sources, work.context)
+            f"mcp+stdio:{line.replace('%', '%25')}"
+            if is_line
+            else resolve_explored(line, work.sources, work.context, False)
         )
         address = parse_address(text)
         target = resolve_address(address, work.context.get_profiles(), work.context.environ).target

@@ -19,7 +19,7 @@ from patchbay.cli.doctor.package_names import check_package_names
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
-from patchbay.cli.server_directory import list_servers, read_server
+from patchbay.cli.server_directory import list_servers, read_listing_problems, read_server
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment
@@ -59,6 +59,7 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
         yield from check_server(settings, hub, row, environ)
     on = [row for row in rows if row["status"] == "on"]
     yield from check_refusals(settings, hub, on)
+    yield from check_listing(settings, hub)
     if not counts["broken"]:
         yield ok("servers", f"{counts['on']} on, {counts['off']} off, none broken")
 
@@ -100,6 +101,12 @@ def check_server(
         yield problem(f"server {name}", f"{row['origin']}: there is no program {missing!r}", mend)
     elif state[0] in ("down", "circle"):
         yield problem(f"server {name}", state[1], f"patchbay restart {name}")
+
+
+def check_listing(settings: Settings, hub: RunningHub | None) -> Iterator[CheckResult]:
+    """Yield a warning for each part of the variable `listing` that means nothing, with the nearest name."""
+    for sentence in read_listing_problems(settings, hub):
+        yield warning("the list at /mcp", sentence, "patchbay toolset show mcp")
 
 
 def check_refusals(

@@ -113,12 +113,12 @@ class Profiles:
         """
         servers = list(self._list_servers()) if self._list_servers is not None else None
         if servers is not None and name in servers:
-            return f"{name} is a server of this hub, not a profile: write /mcp/{name}"
+            return f"{name} is a server of this hub, not a profile: write {name}"
         said = f"MCP server profile not found: {name}; searched {self._describe_searched()}"
         if servers is None:
             return f"{said}; `patchbay profile list` shows all, and a server of this hub is /mcp/{name}"
         similar = [f"@{one}" for one in find_similar_names(name, list(self.find_directories()))]
-        similar += [f"/mcp/{one}" for one in find_similar_names(name, servers)]
+        similar += find_similar_names(name, servers)
         if similar:
             return f"{said}; did you mean {' or '.join(similar)}?"
         return f"{said}; `patchbay profile list` shows the profiles, `patchbay list` the servers of this hub"

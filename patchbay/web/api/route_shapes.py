@@ -244,7 +244,14 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Draft": object_of(name=TEXT, kind=TEXT, source=TEXT, problem=nullable(TEXT)),
     "Variables": object_of(variables=array_of(object_of(name=TEXT, cid=TEXT, bytes=nullable(INTEGER), gist=TEXT))),
-    "Variable": object_of(variable=TEXT, value_cid=TEXT, refers=FLAG, value=nullable(TEXT), past=array_of(_MOVE)),
+    "Variable": object_of(
+        variable=TEXT,
+        value_cid=TEXT,
+        refers=FLAG,
+        value=nullable(TEXT),
+        problems=array_of(TEXT),
+        past=array_of(_MOVE),
+    ),
     "Change": object_of(
         seq=INTEGER, at=UNIX, cid=nullable(TEXT), who=TEXT, why=TEXT, changed=array_of(_CHANGED), more=INTEGER
     ),

@@ -12,7 +12,7 @@ from flask import Blueprint, Response
 
 from patchbay.boot import change_names, find_variable, read_variable_at
 from patchbay.errors import ConfigError, ContentError, InvalidParams, MissingBlob, StaleUpdate
-from patchbay.topics import VARIABLES
+from patchbay.topics import LISTING, VARIABLES
 from patchbay.web.api.content import check_variable_name
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
@@ -102,6 +102,7 @@ class _VariablesViews:
                 "value_cid": found.cid,
                 "refers": found.value != found.definition,
                 "value": text,
+                "problems": self._problems(f"{VARIABLES}{name}"),
                 "past": list_moves(self._store, f"{VARIABLES}{name}"),
             },
             code=highlight_source(text, detect_kind(found.value)) if text is not None else None,
@@ -113,6 +114,12 @@ class _VariablesViews:
         )
         response.set_etag(found.cid)  # of the read that the page shows: a later one can belong to another value
         return response
+
+    def _problems(self, full: str) -> list[str]:
+        """Say what is wrong with the listing of all servers; nothing for other variables."""
+        if full != LISTING:
+            return []
+        return [f"{one.where}: {one.reason}" for one in self._site.catalogue.listing_problems()]
 
     def _row(self, name: str, cid: str) -> dict[str, Any]:
         """One row of the list; a missing or damaged value has a message instead of its text."""

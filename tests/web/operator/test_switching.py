@@ -119,3 +119,20 @@ def test_an_operator_on_another_machine_cannot_serve_a_folder(hub: Hub, tmp_path
 def test_an_unknown_button_is_refused(hub: Hub) -> None:
     text = Reader(change(hub, "tool", "burn", 400).get_data(as_text=True)).text
     assert "must be one of on, off, restart, remove, writes, reads" in text
+
+
+def test_a_built_in_server_is_put_into_the_list_of_all_servers_and_taken_out(hub: Hub) -> None:
+    """Issue 54, item 3: a new hub lists the servers of its operator alone."""
+
+    def listed() -> set[str]:
+        return {tool["name"].partition("__")[0] for tool in hub.modern("", "tools/list").result["tools"]}
+
+    assert "List at /mcp" in read(hub, "/servers/echo/settings") and "echo" not in listed()
+    answer = change(hub, "echo", "listed")
+    assert "The list at /mcp has this server now." in Reader(read(hub, answer.headers["Location"])).text
+    assert "echo" in listed()
+    change(hub, "echo", "unlisted")
+    assert "echo" not in listed() and "tool" in listed()
+    assert "List at /mcp" not in read(hub, "/servers/tool/settings")
+    refused = change(hub, "tool", "listed", 400)
+    assert "expected a built-in server" in refused.get_data(as_text=True)

@@ -65,6 +65,14 @@ def test_a_configuration_that_cannot_be_read_is_refused_with_its_text_kept(hub: 
     assert read_json(hub.client.get("/variables/mcps.json"))["value_cid"] == base
 
 
+def test_a_pattern_of_the_listing_without_a_match_is_shown_with_the_nearest_name(hub: Hub) -> None:
+    """Issue 54, item 3: a misspelt pattern left 0 tools, and no page said so."""
+    assert post(hub, "/variables", name="listing", source='{"exclude": ["jq.kays"]}').status_code == 303
+    assert "no tool matches jq.kays; did you mean jq.keys" in Reader(read(hub, "/variables/listing")).text
+    (problem,) = read_json(hub.client.get("/variables/listing.json"))["problems"]
+    assert problem.startswith("listing.exclude: no tool matches jq.kays")
+
+
 def test_a_reader_who_is_not_the_operator_gets_a_link_to_log_in_and_no_form(hub: Hub) -> None:
     stranger = hub.app.test_client()
     html = stranger.get("/variables/mcps", headers=BROWSER).get_data(as_text=True)

@@ -113,7 +113,7 @@ def announce(
 
 
 def _target(text: str, work: ClientSession) -> Target:
-    address = parse_address(complete_reference(_of_file(text)))
+    address = parse_address(complete_reference(_of_file(text), work.context.list_servers))
     return resolve_address(address, work.context.get_profiles(), work.context.environ).target
 
 
