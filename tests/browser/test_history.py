@@ -182,7 +182,7 @@ def test_two_roots_are_chosen_and_compared(tab: Tab) -> None:
     made(tab, "rooted")
     page = tab.open("/history")
     page.get_by_role("button", name="Compare old and new").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Compare two roots")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare two states of the hub")
     expect(page.locator(".item")).to_contain_text("servers/rooted")
 
 

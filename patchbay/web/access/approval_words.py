@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, USED, WAITING, Approval
-from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, SCHEDULE_IDS
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
+from patchbay.web.rendering.names import name_caller
 
 _STATES = {WAITING: "waits", APPROVED: "approved, has not run yet", REFUSED: "refused", USED: "approved, ran once"}
 
@@ -39,21 +39,6 @@ def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
         "decided": approval.decided,
         "by": name_caller(approval.by, mode) if approval.by else "",
     }
-
-
-def name_caller(id: str, mode: str) -> str:
-    """Return a principal in words, with its hidden characters shown: `this machine`, `the key ci`, `ann@example.org`.
-
-    Every stranger of an open hub has the same id.
-    """
-    if id == LOCAL_ID:
-        return "someone who can reach this hub" if mode == "open" else "this machine"
-    if id == OPERATOR_ID:
-        return "the operator"
-    for begin, words in ((KEY_IDS, "the key"), (SCHEDULE_IDS, "the schedule of")):
-        if id.startswith(begin):
-            return f"{words} {show_hidden_characters(id.removeprefix(begin))}"
-    return show_hidden_characters(id)
 
 
 def list_arguments(text: str) -> list[dict[str, Any]]:

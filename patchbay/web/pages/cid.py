@@ -23,6 +23,10 @@ from patchbay.web.rendering.markdown import MAX_RENDERED_CHARACTERS, render_node
 EXTENSIONS = {"json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
 
 
+_TITLES = {"image": "Image", "binary": "Bytes", "json": "JSON", "markdown": "Markdown document", "text": "Text"}
+"""The headings of contents that are no definitions."""
+
+
 class ContentPages:
     """Pages and links of the contents of one hub."""
 
@@ -41,6 +45,7 @@ class ContentPages:
             "",
             cid=cid,
             kind=kind,
+            title=_TITLES.get(kind) or kind_named(kind).title,
             bytes=len(data),
             raw=f"/cid/{cid}.{self._extension(kind, data)}",
             key=request.args.get("key", ""),

@@ -7,9 +7,10 @@ not overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from flask import Blueprint, Response, request
@@ -17,6 +18,7 @@ from flask import Blueprint, Response, request
 from patchbay.boot import current_image, parse_image
 from patchbay.boot.changes import PARTS
 from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES
+from patchbay.catalogue.contents.links import format_time
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
@@ -25,11 +27,11 @@ from patchbay.topics import PAGE_TEMPLATES, PINS, ROOT
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.data import page_path
 from patchbay.web.pages.past_roots import image_rows, list_root_changes
 from patchbay.web.pages.server import compare_contents
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.differences import Difference, Rows, find_differences, is_boot_image
-from patchbay.web.rendering.templates import shorten_cid
 
 CHANGES_PER_PAGE = 50
 """Roots, or changes of names, on one page."""
@@ -43,16 +45,18 @@ MOVES_PER_READ = 500
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
-    """The target of a rollback: a root, or an earlier content of one name.
+    """The target of a rollback: a root, or an earlier content of one name. `what` names it for people.
 
-    `wanted` maps each name that changes to its CID; None removes the name. `after` holds the rows of the boot image
-    after the rollback.
+    `page` is the page to which the reader comes afterwards, `trail` the one that the reader came from. `wanted` maps
+    each name that changes to its CID; None removes the name. `after` holds the rows of the boot image after it.
     """
 
     what: str
     fields: Mapping[str, str]
     wanted: Mapping[str, str | None]
     after: Rows
+    page: str = "/history"
+    trail: str = "/history"
 
 
 class _HistoryViews:
@@ -76,6 +80,7 @@ class _HistoryViews:
             {"changes": rows, "older": older},
             before=before,
             refusal=explain_refusal(self._site),
+            returned=_find_return(rows) if request.args.get("back") and not before else None,
             pinned=[asdict(move) | {"server": move.name.removeprefix(PINS)} for move in pinned],
         )
 
@@ -144,6 +149,7 @@ class _HistoryViews:
             "history",
             {"what": target.what, "differences": found},
             fields=target.fields,
+            trail=target.trail,
             found=found,
             refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
@@ -158,7 +164,7 @@ class _HistoryViews:
         why = format_reason(fields.get("why", ""), f"roll back to {target.what}")
         self._saving.names(target.wanted, find_author(self._site), why, {"root": fields.get("seen") or None})
         self._site.catalogue.refresh()
-        return redirect_to("/history")
+        return redirect_to(f"{target.page}?back=yes")
 
     def _target(self, given: Mapping[str, str]) -> RollbackTarget:
         seen = {"seen": self._store.names.get(ROOT) or ""}
@@ -168,23 +174,34 @@ class _HistoryViews:
         name, cid = given.get("name", ""), given.get("cid", "")
         if name.partition("/")[0] not in PARTS:
             raise InvalidParams("expected the query parameter root, or name and cid: the target of the rollback")
-        _check_was_named(self._store, name, cid or None)
+        at = _find_named(self._store, name, cid or None)
         row = self._row(name, cid)
         rows = image_rows(current_image(self._store))
         after = {key: value for key, value in rows.items() if key != name} | ({name: row} if row else {})
         wanted = {} if self._store.names.get(name) == (cid or None) else {name: cid or None}
-        what = f"{name} as it was ({shorten_cid(cid)})" if cid else f"a hub without {name}"
-        return RollbackTarget(what, {"name": name, "cid": cid, **seen}, wanted, after)
+        part, _, own = name.partition("/")
+        label = f"the {part.removesuffix('s')} {own}"
+        what = f"{label} as it was at {format_time(at)}" if cid else f"a hub without {label}"
+        page = trail = "/history"
+        if part == "servers":
+            trail = f"{page_path(own)}/past"
+            page = trail if cid else "/servers"
+        elif part == "variables":
+            trail = f"/variables/{quote(own, safe='')}"
+            page = trail if cid else "/variables"
+        return RollbackTarget(what, {"name": name, "cid": cid, **seen}, wanted, after, page, trail)
 
     def _root(self, cid: str, seen: Mapping[str, str]) -> RollbackTarget:
-        _check_was_named(self._store, "root", cid)
+        at = _find_named(self._store, ROOT, cid)
         data = self._store.blobs.get(cid)
         image = parse_image(data, cid)
         then: dict[str, str] = {name: self._store.blobs.put(blob) for name, blob in image.blobs().items()}
         then |= {f"{PAGE_TEMPLATES}{name}": each for name, each in image.templates.items()}
         now = {name: each for part in PARTS for name, each in self._store.names.all(f"{part}/").items()}
         wanted = {name: then.get(name) for name in sorted({*now, *then}) if now.get(name) != then.get(name)}
-        return RollbackTarget(f"the root {shorten_cid(cid)}", {"root": cid, **seen}, wanted, image_rows(data))
+        return RollbackTarget(
+            f"the hub as it was at {format_time(at)}", {"root": cid, **seen}, wanted, image_rows(data)
+        )
 
     def _row(self, name: str, cid: str) -> dict[str, Any]:
         """The row of a boot image for a name that points to this CID."""
@@ -199,10 +216,17 @@ class _HistoryViews:
         return {"name": rest, **orjson.loads(data)}
 
 
-def _check_was_named(store: Store, name: str, cid: str | None) -> None:
-    """Check that a name had this CID before. Knowing a CID gives no permission. Raises InvalidParams."""
-    if not any(move.cid == cid for move in _read_moves(store, name)):
+def _find_return(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the time of the earlier state of the hub that the newest row repeats, as Unix time; None for a new one."""
+    return next((row["at"] for row in rows[1:] if row["cid"] == rows[0]["cid"]), None)
+
+
+def _find_named(store: Store, name: str, cid: str | None) -> float:
+    """Return when a name had this CID last, as Unix time. Knowing a CID gives no permission. Raises InvalidParams."""
+    found = next((move.at for move in _read_moves(store, name) if move.cid == cid), None)
+    if found is None:
         raise InvalidParams(f"{name[:200]} has never been {cid or 'absent'}")
+    return found
 
 
 def _read_moves(store: Store, name: str) -> Iterator[NameChange]:

@@ -34,7 +34,7 @@ from patchbay.web.pages.answers import is_json_address, render_answer, wants_jso
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
 from patchbay.web.pages.schedules import list_runs
-from patchbay.web.pages.server_versions import MAX_MOVES, list_server_versions
+from patchbay.web.pages.server_versions import MAX_MOVES, find_return, list_server_versions
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable, highlight_source
@@ -85,6 +85,7 @@ class _ServerViews:
         versions = list_moves(self._store, f"{SERVED}{found.name}") if shown else []
         detail = self._site.detail(found)
         runs_apart = bool(detail["protections"])
+        rows = list_server_versions(self._store, found.name, found.version) if shown and tab == "past" else []
         csrf, refusal = self._site.operators.csrf(), explain_refusal(self._site)
         has_form = shown and tab == "settings" and (refusal is None or draft is not None)
         data = {
@@ -100,7 +101,8 @@ class _ServerViews:
             "servers",
             data,
             page=page_path(name),
-            rows=list_server_versions(self._store, found.name, found.version) if shown and tab == "past" else [],
+            rows=rows,
+            returned=find_return(rows) if request.args.get("back") else None,
             code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,

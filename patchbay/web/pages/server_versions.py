@@ -49,6 +49,11 @@ def list_server_versions(store: Store, name: str, current: str | None) -> list[d
     return rows
 
 
+def find_return(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the earlier row whose content the newest one has again, after a rollback; None without one."""
+    return next((row for row in rows[1:] if row["cid"] and row["cid"] == rows[0]["cid"]), None)
+
+
 def _row(
     move: NameChange, version: str, number: int | None, cid: str | None, had_endpoint: set[str | None]
 ) -> dict[str, Any]:

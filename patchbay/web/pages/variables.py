@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from patchbay.boot import change_names, find_variable, read_variable_at
 from patchbay.errors import ConfigError, ContentError, InvalidParams, MissingBlob, StaleUpdate
@@ -111,6 +111,7 @@ class _VariablesViews:
             written=decode_text(found.definition),
             typed=typed,
             problem=problem,
+            returned=bool(request.args.get("back")),
         )
         response.set_etag(found.cid)  # of the read that the page shows: a later one can belong to another value
         return response

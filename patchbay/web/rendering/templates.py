@@ -29,6 +29,7 @@ from patchbay.store import Store
 from patchbay.topics import PAGE_TEMPLATES
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.web.rendering.icons import choose_tint, first_letter
+from patchbay.web.rendering.names import describe_reason, name_author, name_caller, name_entry
 from patchbay.web.rendering.template_links import add_path_prefix
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
@@ -121,6 +122,10 @@ def _add_filters(env: Environment) -> Environment:
     env.filters["shown"] = show_hidden_characters
     env.filters["sentence"] = as_sentence
     env.filters["worded"] = describe_origin
+    env.filters["caller"] = name_caller
+    env.filters["author"] = name_author
+    env.filters["reason"] = describe_reason
+    env.filters["named"] = name_entry
     env.filters["letter"] = first_letter
     env.filters["tint"] = choose_tint
     return env

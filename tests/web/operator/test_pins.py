@@ -228,7 +228,7 @@ def test_an_approval_is_by_the_principal_who_gave_it(tmp_path: Path) -> None:
     done = shared.client.post(page, data={"shown": field(html, "shown")}, headers=BROWSER | key)
     assert done.status_code == 303, done.text
     assert reasons(shared.catalogue.store, f"{PINS}named")[0][0] == "key:admin"
-    assert "<code>key:admin</code>" in shared.client.get(page, headers=BROWSER | key).text
+    assert "the key admin" in shared.client.get(page, headers=BROWSER | key).text
     shared.close()
 
 

@@ -134,7 +134,10 @@ def test_the_hub_goes_back_to_a_root(hub: Hub) -> None:
     before = root(hub)
     set_variable(hub, "back", b"hello", "a slip")
     answer = rolled(hub, f"/history/rollback?root={before}", why="it was a slip")
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/history")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/history?back=yes")
+    assert "Rolled back. The hub is again as it was at " in " ".join(
+        Reader(read(hub, "/history?back=yes")).text.split()
+    )
     assert read_variable(hub.catalogue.store, "back") is None
     assert root(hub) == before
     newest = hub.catalogue.store.names.past("root", 1)[0]

@@ -132,7 +132,7 @@ def test_history_says_when_who_why_and_what(client: FlaskClient, hub: Hub) -> No
     set_variable(hub, "past", b"1", "to have a past")
     text = Reader(html := read(client, "/history")).text
     assert "to have a past" in text
-    assert "variables/past" in text
+    assert "variable past" in text
     assert f"/cid/{hub.catalogue.store.names.get('root')}" in links(html)
     newest = read_json(client.get("/history.json"))["changes"][0]
     assert newest["changed"] == [{"verb": "added", "name": "variables/past", "cid": None}]

@@ -55,11 +55,24 @@ def test_the_page_has_a_button_that_rolls_back_to_each_earlier_version(hub: Hub)
     assert "aria-current" in html and ">Versions</a>" in html
     confirm = read(hub, back)
     fields = dict(re.findall(r'name="(csrf|name|cid|seen)" value="([^"]*)"', confirm))
-    assert hub.client.post("/history/rollback", data=fields).status_code == 303
+    answer = hub.client.post("/history/rollback", data=fields)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/servers/town/past?back=yes")
+    landed = read(hub, answer.headers["Location"])
+    said = " ".join(re.sub(r"<[^>]+>", " ", landed.partition('role="status"')[2].partition("</div>")[0]).split())
+    assert "Rolled back. town is again as in version 1, of " in said and "bafk" not in said
     assert (hub.servers / "town.py").read_text() == TOWN
     found = rows(hub)
     assert [(row["number"], row["is_current"]) for row in found] == [(3, True), (2, False), (1, False)]
     assert found[0]["version"] == found[2]["version"]
+
+
+def test_the_question_before_a_rollback_names_the_server_and_a_time_but_no_identifier(hub: Hub) -> None:
+    save(hub, BETTER, "three days")
+    [back] = [each for each in links(read(hub, "/servers/town/past")) if each.startswith("/history/rollback?")]
+    heading = re.search(r"<h1>(.*?)</h1>", read(hub, back))
+    assert heading and re.fullmatch(r"Roll back to the server town as it was at 20\d\d-.* UTC\?", heading[1])
+    assert "/servers/town/past" in links(read(hub, back))
+    assert "Rolled back." not in read(hub, "/servers/town/past?back=yes")
 
 
 def test_identifiers_and_revoke_are_behind_more(hub: Hub) -> None:

@@ -70,3 +70,26 @@ def test_the_settings_of_a_server_have_content_identifiers_under_details(hub: Hu
 def test_a_hub_without_access_rules_says_who_may_use_it(hub: Hub) -> None:
     assert "No access rules yet: everyone who reaches this hub may use every server." in words(hub, "/access")
     assert "Texts shared by all servers. Not environment variables, and not secrets." in words(hub, "/variables")
+
+
+def test_a_content_is_named_by_what_it_is_and_its_identifier_comes_later(hub: Hub) -> None:
+    server = next(one for one in hub.catalogue.all() if one.name == "calm")
+    html = read(hub, f"/cid/{server.definition}")
+    assert re.search(r"<h1>(.*?)</h1>", html)[1] == "Python"  # type: ignore[index]
+    assert "bafk" not in html.partition("<details")[0].partition("<h1>")[2].replace(f"/cid/{server.definition}", "")
+
+
+def test_the_history_says_who_changed_what_in_words(hub: Hub) -> None:
+    text = words(hub, "/history")
+    assert "added server calm" in text and "a file in servers/" in text
+    assert "the start of the hub" in text
+    assert not re.search(r"servers/calm\b|boot image default", text)
+
+
+@pytest.mark.parametrize("path", ["/history", "/history/names", "/variables/mcps", "/servers/calm/past"])
+def test_no_identifier_stands_before_the_words_of_a_row(hub: Hub, path: str) -> None:
+    [*rows] = re.findall(r"<tr>(.*?)</tr>", read(hub, path).partition("<tbody>")[2], flags=re.S)
+    shown = [re.sub(r"<details>.*</details>|<[^>]+>", " ", row, flags=re.S).split() for row in rows]
+    assert rows
+    for row in shown:
+        assert not any(word.startswith("bafk") for word in row[:-1])
