@@ -18,7 +18,7 @@ Round = Callable[[], float | None]
 class BackgroundLoop:
     """Runs one function again and again on a daemon thread, from `start` to `stop`. Safe to use from many threads.
 
-    `run_round` does one round. It may wait as long as it likes, if it returns soon after `ending` is set. When it raises
+    `run_round` does one round. It may wait, if it returns soon after `ending` is set. When it raises
     an Exception, the log gets `failure` with the traceback, and the next round follows after `retry_seconds`. When it
     returns None, the thread ends, and `start` begins a new one. `first_after` is the number of seconds from `start` to
     the first round. `finish` runs on the thread when it ends, for either reason.

@@ -7,11 +7,11 @@ to one machine reaches the share of that machine at least.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from patchbay.access.quotas import Quotas
+from patchbay.background_loop import BackgroundLoop
 from patchbay.coordination.nodes import ID_DIGITS, LOST_SECONDS, MAX_BEATS, beat_of
 from patchbay.errors import PatchbayError
 from patchbay.store import Store
@@ -34,15 +34,15 @@ class QuotaShares:
         """What this process does now, for `patchbay nodes`: `calls`, `listeners`, `lag_ms`."""
         self._seq = 0
         self._beats: dict[bytes, float] = {}
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._loop = BackgroundLoop(
+            "quota-shares", self._beat, "the shares of quotas stay as they are", first_after=BEAT_SECONDS
+        )
 
     def start(self) -> None:
         """Settle now, and then once a second in a thread."""
         if self._store.is_shared:
             self.settle()
-            self._thread = threading.Thread(target=self._run, name="quota-shares", daemon=True)
-            self._thread.start()
+            self._loop.start()
 
     def settle(self) -> None:
         """Say that this process lives, and share the limits with those that live. A failing store changes nothing."""
@@ -60,10 +60,8 @@ class QuotaShares:
 
     def close(self) -> None:
         """Stop; the share of this process goes to the others when its beats are old."""
-        self._ending.set()
-        if self._thread is not None:
-            self._thread.join(2 * BEAT_SECONDS)
+        self._loop.close(2 * BEAT_SECONDS)
 
-    def _run(self) -> None:
-        while not self._ending.wait(BEAT_SECONDS):
-            self.settle()
+    def _beat(self) -> float:
+        self.settle()
+        return BEAT_SECONDS

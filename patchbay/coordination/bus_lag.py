@@ -7,14 +7,14 @@ Runs only on a store that several machines use.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 import orjson
 
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.coordination.nodes import own_name
 from patchbay.errors import PatchbayError
-from patchbay.store import Store
+from patchbay.store import Store, Subscription
 from patchbay.topics import BUS_LAG
 
 log = logging.getLogger(__name__)
@@ -35,21 +35,19 @@ class BusLag:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen: dict[str, tuple[float, float]] = {}
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._due = 0.0
+        self._loop = MailboxLoop(
+            "bus-lag", store.bus, [BUS_LAG], self._measure, "the lag of the bus is not measured", size=4096
+        )
 
     def start(self) -> None:
         """Begin to send and to measure, on a thread."""
         if self._store.is_shared:
-            self._thread = threading.Thread(target=self._run, name="bus-lag", daemon=True)
-            self._thread.start()
+            self._loop.start()
 
     def close(self) -> None:
         """End the thread."""
-        self._ending.set()
-        self._store.bus.publish_here(BUS_LAG)
-        if self._thread is not None:
-            self._thread.join(SEND_SECONDS)
+        self._loop.close(SEND_SECONDS)
 
     def milliseconds(self) -> int | None:
         """Return the longest lag of a lately arrived message; None if no process has sent one."""
@@ -57,19 +55,17 @@ class BusLag:
         lags = [lag for arrived, lag in self._seen.values() if arrived > since]
         return round(max(lags) * 1000) if lags else None
 
-    def _run(self) -> None:
-        due = 0.0
-        with self._store.bus.subscribe([BUS_LAG], 4096) as mailbox:
-            while not (self._ending.is_set() or mailbox.closed):
-                try:
-                    if time.monotonic() >= due:
-                        due = time.monotonic() + SEND_SECONDS
-                        self._store.bus.publish(BUS_LAG, orjson.dumps([own_name(), self._store.now()]))
-                    got = mailbox.get(max(0.0, due - time.monotonic()))
-                    if got is not None and got[1]:
-                        self._note(got[1])
-                except PatchbayError as problem:
-                    log.debug("the lag of the bus is not measured: %s", problem)
+    def _measure(self, mailbox: Subscription) -> None:
+        """Send the time when it is due, and wait for the message of another process until it is due again."""
+        try:
+            if time.monotonic() >= self._due:
+                self._due = time.monotonic() + SEND_SECONDS
+                self._store.bus.publish(BUS_LAG, orjson.dumps([own_name(), self._store.now()]))
+            got = mailbox.get(max(0.0, self._due - time.monotonic()))
+            if got is not None and got[1]:
+                self._note(got[1])
+        except PatchbayError as problem:
+            log.debug("the lag of the bus is not measured: %s", problem)
 
     def _note(self, message: bytes) -> None:
         name, sent = orjson.loads(message)

@@ -21,6 +21,7 @@ from patchbay.access.credentials.names import KEY, OPERATOR, SESSION, SIGN_IN, T
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, Principal
+from patchbay.background_loop import BackgroundLoop
 from patchbay.errors import ConfigError, ContentError, StoreAway
 from patchbay.store import Store
 from patchbay.topics import ACCESS_ENDED, ACCESS_ENDS, ENDED_OPERATORS, OPERATOR_SESSIONS
@@ -61,8 +62,11 @@ class Validity:
         self._token_ends: list[float] = []  # the ends that open streams wait for, the soonest first
         self._ends_lock = threading.Lock()  # each envelope of a room asks: it waits for no read of the store
         self._lock = threading.Lock()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._loop = BackgroundLoop(
+            "credentials", self._look_and_tell, "no look for ended credentials", first_after=LOOK_SECONDS
+        )
+        self._told = self._version
+        """The version that the streams know."""
 
     def is_good(self, sender: Principal) -> bool:
         """Whether the credential of a sender is still good, as far as this hub itself can tell.
@@ -126,29 +130,22 @@ class Validity:
 
     def watch(self) -> None:
         """Tell the streams of this process when credentials end, from now on."""
-        if self._thread is None:
-            self._start()
+        if not self._loop.is_started:
+            with self._lock:
+                if not self._loop.is_started:
+                    self._told = self._version
+                    self._loop.start()
 
     def close(self) -> None:
         """Stop looking."""
-        self._ending.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(LOOK_SECONDS * 8)
+        self._loop.close(LOOK_SECONDS * 8)
 
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None and not self._ending.is_set():
-                self._thread = threading.Thread(target=self._run, name="credentials", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        told = self._version
-        while not self._ending.wait(LOOK_SECONDS):
-            self._try_to_look()
-            if self._forget_ended_tokens() or self._version != told:
-                told = self._version
-                self._store.bus.publish_here(ACCESS_ENDED)
+    def _look_and_tell(self) -> float:
+        self._try_to_look()
+        if self._forget_ended_tokens() or self._version != self._told:
+            self._told = self._version
+            self._store.bus.publish_here(ACCESS_ENDED)
+        return LOOK_SECONDS
 
     def _forget_ended_tokens(self) -> bool:
         """Forget the ends of tokens that are over; return whether there were any."""

@@ -8,7 +8,6 @@ Source: SEP-2663 (tasks).
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from functools import partial
@@ -21,6 +20,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.coordination.leases import Lease
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.descriptors import Descriptor
 from patchbay.errors import OverQuota, PatchbayError, Refused
 from patchbay.events import Detach
@@ -33,6 +33,7 @@ from patchbay.protocol.tasks.records import Task
 from patchbay.protocol.tasks.tasks import Tasks, TaskWork
 from patchbay.protocol.translate import stamped, tool_result
 from patchbay.settings import Settings
+from patchbay.store import Subscription
 from patchbay.topics import BUILT, ENDING
 from patchbay.views.fold import Fold
 
@@ -64,8 +65,13 @@ class Jobs:
         self._tasks = tasks
         self._store = catalogue.store
         self._lease = Lease(self._store, "jobs", LEASE_SECONDS)
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._at_once = 0
+        self._is_always = False
+        self._loop = MailboxLoop(
+            *("jobs", self._store.bus, [BUILT, ENDING], self._work, "this process runs no jobs for a moment"),
+            size=64,
+            retry_seconds=IDLE_SECONDS,
+        )
         self._looked_at: Mapping[str, Server] = {}
 
     @property
@@ -90,32 +96,25 @@ class Jobs:
         that runs as a job.
         """
         if at_once and self.are_shared:
-            arguments = (at_once, is_always)
-            self._thread = threading.Thread(target=self._work, args=arguments, name="jobs", daemon=True)
-            self._thread.start()
+            self._at_once, self._is_always = at_once, is_always
+            self._loop.start()
 
     def close(self) -> None:
         """Begin no further job, and wait for the running ones, which the end of the hub cancels."""
-        self._ending.set()
-        self._store.bus.publish_here(ENDING)
-        if self._thread is not None:
-            self._thread.join(self._settings.drain)
+        self._loop.close(self._settings.drain)
         self._lease.release()
 
-    def _work(self, at_once: int, is_always: bool) -> None:
-        with self._store.bus.subscribe([BUILT, ENDING], 64) as mailbox:
-            while not (is_always or self._has_jobs()):
-                mailbox.wait(IDLE_SECONDS)
-                while mailbox.get(0) is not None:
-                    pass
-                if self._ending.is_set() or mailbox.closed:
-                    return
-        queue = self._store.jobs
-        assert queue is not None
-        try:
-            queue.work(self.run, self.on_lost, self._lease.take, at_once, self._ending)
-        except Exception:
-            log.exception("this process runs no jobs any more")
+    def _work(self, mailbox: Subscription) -> None:
+        """Run jobs until the end; without tools that run as jobs, wait for a change of the servers."""
+        if self._is_always or self._has_jobs():
+            self._is_always = True
+            queue = self._store.jobs
+            assert queue is not None
+            queue.work(self.run, self.on_lost, self._lease.take, self._at_once, self._loop.ending)
+            return
+        mailbox.wait(IDLE_SECONDS)
+        while mailbox.get(0) is not None:
+            pass
 
     def _has_jobs(self) -> bool:
         """Whether a tool of a server that has changed since the last question runs as a job."""
@@ -183,7 +182,7 @@ class Jobs:
             try:
                 return self._begin(job, server, tool)
             except OverQuota as problem:
-                if self._ending.wait(problem.retry_after):
+                if self._loop.ending.wait(problem.retry_after):
                     raise
 
     def _begin(self, job: Job, server: Server, tool: Descriptor) -> ToolRun:

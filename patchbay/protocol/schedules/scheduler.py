@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.coordination.nodes import own_name
 from patchbay.errors import InvalidParams, PatchbayError, ReadOnly, StaleUpdate
 from patchbay.protocol.schedules.calling import ScheduledCalls
@@ -29,6 +30,7 @@ from patchbay.protocol.schedules.schedules import (
     decide,
     list_schedules,
 )
+from patchbay.store import Subscription
 from patchbay.topics import BUILT, ENDING, SCHEDULES
 
 log = logging.getLogger(__name__)
@@ -71,23 +73,23 @@ class Scheduler:
         self._looks: dict[Key, float] = {}
         self._claimed: dict[Key, _Claimed] = {}
         self._lock = threading.Lock()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._loop = MailboxLoop(
+            *("schedules", self._store.bus, [BUILT, SCHEDULES, ENDING], self._run, "schedules wait for a moment"),
+            size=64,
+            retry_seconds=RETRY_SECONDS,
+        )
 
     def start(self) -> None:
         """Begin to run schedules; a read-only hub runs none."""
         if not self._catalogue.readonly:
-            self._thread = threading.Thread(target=self._run, name="schedules", daemon=True)
-            self._thread.start()
+            self._loop.start()
 
     def close(self) -> None:
         """Cancel the running calls, and leave their runs to another process or to the next start."""
-        self._ending.set()
+        self._loop.stop()
         for one in self._running():
             one.flag.set("the hub is stopping")
-        self._store.bus.publish_here(ENDING)
-        if self._thread is not None:
-            self._thread.join(RETRY_SECONDS * 2)
+        self._loop.join(RETRY_SECONDS * 2)
         # A tool inside the hub may not look at the flag: its thread ends with the process.
         end = time.monotonic() + END_SECONDS
         for one in self._running():
@@ -125,20 +127,15 @@ class Scheduler:
         self._submit(schedule, state.running)
         return state.running
 
-    def _run(self) -> None:
-        with self._store.bus.subscribe([BUILT, SCHEDULES, ENDING], 64) as mailbox:
-            while not self._ending.is_set() and not mailbox.closed:
-                try:
-                    pause = self._look()
-                except PatchbayError as problem:
-                    log.warning("schedules wait for a moment: %s", problem)
-                    pause = RETRY_SECONDS
-                except Exception:
-                    log.exception("schedules wait for a moment")
-                    pause = RETRY_SECONDS
-                mailbox.wait(pause)
-                while mailbox.get(0) is not None:
-                    pass
+    def _run(self, mailbox: Subscription) -> None:
+        try:
+            pause = self._look()
+        except PatchbayError as problem:
+            log.warning("schedules wait for a moment: %s", problem)
+            pause = RETRY_SECONDS
+        mailbox.wait(pause)
+        while mailbox.get(0) is not None:
+            pass
 
     def _look(self) -> float:
         """Do what is due now; return the seconds until the next look."""
@@ -217,7 +214,7 @@ class Scheduler:
         try:
             outcome, message = self._calls.call(claimed.schedule, claimed.flag)
             now = self._store.now()
-            if outcome != "ok" and (self._ending.is_set() or self._catalogue.hub.over()):
+            if outcome != "ok" and (self._loop.ending.is_set() or self._catalogue.hub.over()):
                 # The hub stopped it: another process, or the next start, decides about it at once.
                 self._change(claimed, replace(claimed.run, alive_until=now))
             else:

@@ -10,6 +10,7 @@ import logging
 import secrets
 import threading
 
+from patchbay.background_loop import BackgroundLoop
 from patchbay.store import CLOSED, Store
 from patchbay.topics import ALIVE
 
@@ -49,8 +50,11 @@ class Heartbeat:
         self.liveness = ProcessLiveness(store)
         self._lock = threading.Lock()
         self._streams = 0
-        self._beating = False
-        self._never = threading.Event()
+        self._is_beating = False
+        self._is_failing = False
+        self._loop = BackgroundLoop(
+            "heartbeat", self._beat, "this process cannot record that it is alive", first_after=BEAT_SECONDS
+        )
 
     def begin(self) -> None:
         """Count a stream. This process has recorded a beat when this returns.
@@ -59,10 +63,10 @@ class Heartbeat:
         then.
         """
         with self._lock:
-            if not self._beating:
+            if not self._is_beating:
                 self.liveness.beat()
-                threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
-                self._beating = True
+                self._loop.start()
+                self._is_beating = True
             self._streams += 1
 
     def end(self) -> None:
@@ -70,21 +74,17 @@ class Heartbeat:
         with self._lock:
             self._streams -= 1
 
-    def _beat(self) -> None:
-        """Beat until no stream is left. A beat that fails is logged, and the next one is tried a second later."""
-        failing = False
-        while True:
-            self._never.wait(BEAT_SECONDS)
-            with self._lock:
-                if not self._streams or self.liveness.store.check() == CLOSED:
-                    self._beating = False
-                    return
-                try:
-                    self.liveness.beat()
-                    failing = False
-                except Exception as problem:
-                    if not failing:
-                        log.error(
-                            "this process cannot record that it is alive (%s); it tries again each second", problem
-                        )
-                    failing = True
+    def _beat(self) -> float | None:
+        """Beat, unless no stream is left. A beat that fails is logged, and the next one is tried a second later."""
+        with self._lock:
+            if not self._streams or self.liveness.store.check() == CLOSED:
+                self._is_beating = False
+                return None
+            try:
+                self.liveness.beat()
+                self._is_failing = False
+            except Exception as problem:
+                if not self._is_failing:
+                    log.error("this process cannot record that it is alive (%s); it tries again each second", problem)
+                self._is_failing = True
+        return BEAT_SECONDS

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +18,13 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.coordination.leases import Lease
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.errors import CallbackFailed, PatchbayError
 from patchbay.jsonrpc import dump_json
 from patchbay.occurrences.sources import Batch, EventQuery, EventSource
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id
 from patchbay.protocol.webhooks.subscriptions import GRACE_SECONDS, Progress, Webhook, Webhooks
+from patchbay.store import Subscription
 from patchbay.topics import ACCESS_ENDED, ENDING, EVENT_SUBSCRIPTIONS, EVENTS, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
@@ -67,45 +68,41 @@ class WebhookDelivery:
         self._check = check
         self._open = open_source
         self._lease = Lease(self._store, "webhooks", LEASE_SECONDS, is_always_needed=True)
-        self._ending = threading.Event()
+        topics = [EVENT_SUBSCRIPTIONS, f"{EVENTS}*", NAMES_CHANGED, ACCESS_ENDED, ENDING]
+        self._loop = MailboxLoop(
+            "webhooks", self._store.bus, topics, self._run, "webhooks are not delivered for a moment", size=1024
+        )
+        self._ending = self._loop.ending
+        self._is_new = True
         self._busy: set[str] = set()
         self._known: tuple[float, list[Webhook]] = (-LOOK_SECONDS, [])
         self._polls: dict[str, float] = {}
         self._pool = ThreadPoolExecutor(SENDERS, "webhook")
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to deliver, as soon as this process holds the lease."""
-        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
         """Stop after the deliveries that are under way."""
-        self._ending.set()
+        self._loop.stop()
         self._webhooks.announce()
-        if self._thread is not None:
-            self._thread.join(LOOK_SECONDS * 2)
+        self._loop.join(LOOK_SECONDS * 2)
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._sender.close()
         self._lease.release()
 
-    def _run(self) -> None:
-        topics = [EVENT_SUBSCRIPTIONS, f"{EVENTS}*", NAMES_CHANGED, ACCESS_ENDED, ENDING]
-        with self._store.bus.subscribe(topics, 1024) as mailbox:
-            is_new = True
-            while not self._ending.is_set() and not mailbox.closed:
-                pause = LOOK_SECONDS
-                try:
-                    pause = LOOK_SECONDS if self._look(is_new) else IDLE_SECONDS
-                except PatchbayError as problem:
-                    log.warning("webhooks are not delivered for a moment: %s", problem)
-                except Exception:
-                    log.exception("webhooks are not delivered for a moment")
-                self._sender.close_unused()
-                mailbox.wait(pause)
-                is_new = False
-                while (got := mailbox.get(0)) is not None:
-                    is_new = is_new or got[0] == EVENT_SUBSCRIPTIONS
+    def _run(self, mailbox: Subscription) -> None:
+        pause = LOOK_SECONDS
+        try:
+            pause = LOOK_SECONDS if self._look(self._is_new) else IDLE_SECONDS
+        except PatchbayError as problem:
+            log.warning("webhooks are not delivered for a moment: %s", problem)
+        self._sender.close_unused()
+        mailbox.wait(pause)
+        self._is_new = False
+        while (got := mailbox.get(0)) is not None:
+            self._is_new = self._is_new or got[0] == EVENT_SUBSCRIPTIONS
 
     def _look(self, is_new: bool) -> bool:
         """Give each subscription with something to do to a thread; return whether there are live subscriptions.
