@@ -21,7 +21,7 @@ from tests.source_modules import Module, read
 ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     (
         "assets",
-        "background_loop",
+        "background",
         "callback_mailbox",
         "exit_codes",
         "limits",

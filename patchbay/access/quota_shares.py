@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from patchbay.access.quotas import Quotas
-from patchbay.background_loop import BackgroundLoop
+from patchbay.background import BackgroundLoop
 from patchbay.coordination.nodes import ID_DIGITS, LOST_SECONDS, MAX_BEATS, beat_of
 from patchbay.errors import PatchbayError
 from patchbay.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from patchbay.background_loop import RETRY_SECONDS, BackgroundLoop
+from patchbay.background import RETRY_SECONDS, BackgroundLoop
 from patchbay.store import Bus, Subscription
 
 MailboxRound = Callable[[Subscription], None]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from patchbay.background import BackgroundLoop
 from patchbay.documents.index import DocumentChange
-
-log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 0.25
 """Seconds between two calls of a listener; the changes in between form one batch."""
+
+CLOSE_SECONDS = 5.0
+"""Seconds that `close` waits for a listener that runs."""
 
 Listener = Callable[[Sequence[DocumentChange]], None]
 
@@ -24,9 +25,8 @@ class ListenerThread:
         self._listener = listener
         self._waiting: dict[str, DocumentChange] = {}
         self._is_due = False
-        self._wake = threading.Condition()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._loop = BackgroundLoop("library notices", self._run, "the listener of a library failed", retry_seconds=0.0)
 
     def report(self, changes: Sequence[DocumentChange], always: bool = False) -> None:
         """Report these changes soon. Of several changes of one document the listener gets only the last.
@@ -35,35 +35,29 @@ class ListenerThread:
         """
         if not changes and not always:
             return
-        with self._wake:
+        with self._lock:
             self._is_due = True
             for change in changes:
                 before = self._waiting.get(change.key)
                 relisted = change.relisted or (before is not None and before.relisted)
                 self._waiting[change.key] = replace(change, relisted=relisted)
-            if self._thread is None and not self._ending.is_set():
-                self._thread = threading.Thread(target=self._run, name="library notices", daemon=True)
-                self._thread.start()
-            self._wake.notify()
+        self._loop.start()
+        self._loop.wake()
 
     def close(self) -> None:
         """Stop calling the listener."""
-        with self._wake:
-            self._ending.set()
-            self._wake.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=5)
+        self._loop.close(CLOSE_SECONDS)
 
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._is_due or self._ending.is_set())
-                if self._ending.is_set():
-                    return
-                changes, self._waiting, self._is_due = list(self._waiting.values()), {}, False
-            try:
-                self._listener(changes)
-            except Exception:
-                log.exception("the listener of a library failed")
-            if self._ending.wait(BATCH_SECONDS):
-                return
+    def _run(self) -> float:
+        """Call the listener with the changes that wait; return the seconds until the next round, unless woken."""
+        with self._lock:
+            is_due, changes = self._is_due, list(self._waiting.values())
+            self._waiting, self._is_due = {}, False
+        if not is_due:
+            return threading.TIMEOUT_MAX
+        try:
+            self._listener(changes)
+        finally:
+            # Changes in this time form the next batch, so this waits for the end alone.
+            self._loop.ending.wait(BATCH_SECONDS)
+        return 0.0

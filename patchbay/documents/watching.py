@@ -9,11 +9,11 @@ the folder is scanned periodically.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from patchbay.background import BackgroundLoop
 from patchbay.documents.kernel_reports import wait_for_changes
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,9 @@ POLL_SECONDS = 1.0
 
 SCAN_PAUSE_FACTOR = 3
 """The pause after a scan is at least this many times the duration of the scan; without a watch, 20 times."""
+
+CLOSE_SECONDS = 10.0
+"""Seconds that `stop` waits for a scan that runs."""
 
 Scan = Callable[[], float]
 """Scans the whole folder once; returns the seconds that the walk took."""
@@ -55,35 +58,33 @@ class Watcher:
         self._folders = folders
         self._notice = notice
         self._is_behind = is_behind
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="library", daemon=True)
+        self._is_logged = False
+        self._loop = BackgroundLoop("library", self._run, "a library is watched again")
+        self._ending = self._loop.ending
 
     def start(self) -> None:
         """Start watching."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Stop watching."""
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=10)
+        self._loop.close(CLOSE_SECONDS)
 
-    def _run(self) -> None:
-        is_logged = False
-        while not self._ending.is_set():
-            took = self._scan_safely()
-            folders = self._folders()
-            try:
-                if folders:
-                    self._follow(folders)
-                    continue
-            except FileNotFoundError:
-                pass  # a folder was deleted between the scan and the watch; the next scan finds that
-            except OSError as problem:
-                if not is_logged:
-                    log.warning("the kernel cannot watch a library; the hub scans it periodically: %s", problem)
-                is_logged = True
-            self._ending.wait(max(POLL_SECONDS, 20 * took))
+    def _run(self) -> float:
+        """Scan the folder and follow its changes; return the seconds until the next scan."""
+        took = self._scan_safely()
+        folders = self._folders()
+        try:
+            if folders:
+                self._follow(folders)
+                return 0.0
+        except FileNotFoundError:
+            pass  # a folder was deleted between the scan and the watch; the next scan finds that
+        except OSError as problem:
+            if not self._is_logged:
+                log.warning("the kernel cannot watch a library; the hub scans it periodically: %s", problem)
+            self._is_logged = True
+        return max(POLL_SECONDS, 20 * took)
 
     def _follow(self, folders: Sequence[Path]) -> None:
         """Scan the folder after each change, until the set of folders to watch changes. Raises OSError."""

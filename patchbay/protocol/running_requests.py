@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import CancelFlag
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.jsonrpc import Id
 from patchbay.protocol.streams.subscriptions import cancelled_topic
 from patchbay.store import Store, Subscription
@@ -65,19 +66,18 @@ class Cancellations:
     def __init__(self, running: RunningRequests, store: Store, alone: bool) -> None:
         self._running = running
         self._store = store
-        # A single process needs no messages from others.
-        self._heard = alone
+        self._is_alone = alone
         self._name = secrets.token_hex(8)
-        self._lock = threading.Lock()
+        self._loop = MailboxLoop(
+            *("cancellations", store.bus, [cancelled_topic("*")], self._wait, "a cancellation was not received"),
+            size=4096,
+        )
 
     def listen(self) -> None:
         """Receive cancellations of other processes from now on; a second call does nothing."""
-        with self._lock:
-            if self._heard:
-                return
-            mailbox = self._store.bus.subscribe([cancelled_topic("*")], 4096)
-            threading.Thread(target=self._receive_all, args=(mailbox,), name="cancellations", daemon=True).start()
-            self._heard = True
+        # A single process needs no messages from others.
+        if not self._is_alone:
+            self._loop.start()
 
     def cancel(self, owner: str, id: Any, reason: str) -> bool:
         """Cancel one request of an owner; return whether it ran in this process."""
@@ -93,12 +93,10 @@ class Cancellations:
     def _publish(self, owner: str, fields: dict[str, Any]) -> None:
         self._store.bus.publish(cancelled_topic(owner), orjson.dumps({"from": self._name, **fields}))
 
-    def _receive_all(self, mailbox: Subscription) -> None:
-        """Receive cancellations, in the thread, until the store is closed."""
-        with mailbox:
-            while not mailbox.closed:
-                if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None:
-                    self._receive(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
+    def _wait(self, mailbox: Subscription) -> None:
+        """Receive the next cancellation, in the thread."""
+        if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None:
+            self._receive(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
 
     def _receive(self, owner: str, fields: dict[str, Any]) -> None:
         # Ignore this process's own messages: by now another request may have the same id.

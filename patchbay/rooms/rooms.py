@@ -16,6 +16,7 @@ import orjson
 
 from patchbay.catalogue.contents.ledger import ROOM_BYTES, Ledger, owner_of
 from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.errors import OverQuota, PatchbayError, StaleUpdate
 from patchbay.pins.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
@@ -95,8 +96,17 @@ class Rooms:
         self._unnamed: dict[str, str] = {}
         """The names that rooms were to get whose creation failed, by id, until what they left is deleted."""
         self._lock = threading.RLock()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._beaten = self._ticked = 0.0
+        self._is_prepared = False
+        self._loop = MailboxLoop(
+            "rooms",
+            store.bus,
+            [f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*", ACCESS_ENDED],
+            self._run,
+            "a room could not be kept going; the next round tries again",
+            size=4096,
+            retry_seconds=0.0,
+        )
 
     def create(self, name: str, principal: str, options: Mapping[str, Any] | None = None) -> Room:
         """Create a room; its creator has the role owner, under the pseudonym that a later hello gives it.
@@ -233,7 +243,7 @@ class Rooms:
                 self._open[id] = Room(
                     self.store, id, self.signer, self.bounds, self._gateway, self.limited, self.ledger
                 )
-                self._start()
+                self._loop.start()
             self._asked[id] = time.monotonic()
             found = self._open[id]
         if found.core.log.is_ended:
@@ -259,15 +269,12 @@ class Rooms:
 
     def close(self) -> None:
         """End the sessions of this process, and the calls and mounts of its rooms."""
-        self._ending.set()
+        self._loop.stop()
         with self._lock:
-            rooms, thread = list(self._open.values()), self._thread
+            rooms = list(self._open.values())
         for room in rooms:
             room.close()
-        if thread is not None:
-            # The thread waits for the bus: end its wait.
-            self.store.bus.publish(ROOM_NEWS)
-            thread.join()
+        self._loop.join(threading.TIMEOUT_MAX)
 
     # the thread that maintains the rooms
 
@@ -275,24 +282,18 @@ class Rooms:
         """Start the thread if rooms offered tools when the hub ended, or a removal was not finished."""
         if self.store.names.all(ROOM_OFFERS) or self.store.names.all(ROOM_REMOVALS):
             with self._lock:
-                self._start()
+                self._loop.start()
 
     def _open_offering(self) -> None:
         for one in self.all():
             offer = load_offer(self.store, SERVER_PREFIX + one.name)
-            if offer is not None and offer.tools and not self._ending.is_set():
+            if offer is not None and offer.tools and not self._loop.ending.is_set():
                 self.open(one.id)
 
-    def _start(self) -> None:
-        if self._thread is None:
-            # Subscribe before the thread runs: a message of another process must not come in between.
-            found = self.store.bus.subscribe(
-                [f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*", ACCESS_ENDED], 4096
-            )
-            self._thread = threading.Thread(target=self._run, args=(found,), name="rooms", daemon=True)
-            self._thread.start()
-
-    def _run(self, subscription: Subscription) -> None:
+    def _prepare(self) -> None:
+        """Do once, on the thread, what an earlier process of the hub left."""
+        self._is_prepared = True
+        self._beaten = self._ticked = time.monotonic()
         try:
             self._open_offering()
         except Exception:
@@ -301,22 +302,22 @@ class Rooms:
             self._finish_removals()
         except Exception:
             log.exception("what deleted rooms left could not be deleted; the next round tries again")
-        beaten = ticked = time.monotonic()
-        with subscription:
-            while not self._ending.is_set() and not subscription.closed:
-                found = subscription.get(self._until_next_deadline())
-                try:
-                    if found is not None:
-                        self._receive(*found)
-                    now = time.monotonic()
-                    if found is None or now - ticked > TICK_SECONDS:
-                        ticked = now
-                        self._tick_all()
-                    if now - beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
-                        beaten = now
-                        self._beat()
-                except Exception:
-                    log.exception("a room could not be kept going; the next round tries again")
+
+    def _run(self, mailbox: Subscription) -> None:
+        if not self._is_prepared:
+            self._prepare()
+        found = mailbox.get(self._until_next_deadline())
+        if self._loop.ending.is_set():
+            return
+        if found is not None:
+            self._receive(*found)
+        now = time.monotonic()
+        if found is None or now - self._ticked > TICK_SECONDS:
+            self._ticked = now
+            self._tick_all()
+        if now - self._beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
+            self._beaten = now
+            self._beat()
 
     def _until_next_deadline(self) -> float:
         """Return the seconds until the next deadline of a call, at most TICK_SECONDS."""

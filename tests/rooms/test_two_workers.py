@@ -212,9 +212,7 @@ def test_the_sessions_of_a_worker_that_died_are_ended_by_another() -> None:
         carol.waits_for("tool.advertise")
         call_id = carol.calls("fs", "read")
         # The worker of bob dies: it neither says anything any more nor listens.
-        second._ending.set()
-        assert second._thread is not None
-        second._thread.join()
+        second._loop.close(BOUND)
         there._members.sessions.clear()
         assert carol.result_of(call_id)["error"] == "the owner of the server has left the room"
         gone = carol.waits_for("presence.part")["payload"]

@@ -21,7 +21,7 @@ from patchbay.access.credentials.names import KEY, OPERATOR, SESSION, SIGN_IN, T
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, Principal
-from patchbay.background_loop import BackgroundLoop
+from patchbay.background import BackgroundLoop
 from patchbay.errors import ConfigError, ContentError, StoreAway
 from patchbay.store import Store
 from patchbay.topics import ACCESS_ENDED, ACCESS_ENDS, ENDED_OPERATORS, OPERATOR_SESSIONS

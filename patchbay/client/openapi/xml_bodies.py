@@ -31,12 +31,12 @@ def encode_xml(value: Any, schema: Any, references: References) -> bytes:
 
     Raises InvalidParams for a name or a text that XML cannot have.
     """
-    writer = _Writer(references)
+    writer = _XmlWriter(references)
     name = writer.get_name(schema, (get_reference(schema) or "").rpartition("/")[2] or DEFAULT_ROOT)
     return (DECLARATION + "".join(writer.write(name, value, schema))).encode()
 
 
-class _Writer:
+class _XmlWriter:
     def __init__(self, references: References) -> None:
         self._references = references
 

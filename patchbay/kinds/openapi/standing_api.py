@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from patchbay.background import BackgroundLoop
 from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
 from patchbay.client.addresses.variables import UnsetVariable, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
@@ -65,10 +66,10 @@ class StandingApi(PinnedMount["ApiMount"]):
         """The accounts of callers; None for an API that gets the hub's credentials."""
         if mount.has_caller_credentials:
             self.accounts = CallersAccounts(mount.name, self._find_upstream, context.credentials)
-        self._ending = threading.Event()
-        self._wake = threading.Event()
+        name = f"api {mount.name}"
+        self._loop = BackgroundLoop(name, self._run, f"the document of {mount.name} is read again", finish=self._close)
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._tries = 0
         self._is_current = False
         self._built: tuple[str, ApiTools] | None = None
         self._read: tuple[str, str] | None = None
@@ -77,31 +78,28 @@ class StandingApi(PinnedMount["ApiMount"]):
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
         with self._lock:
-            if self._thread is None and not self._ending.is_set():
+            if not (self._loop.is_started or self._loop.ending.is_set()):
                 self.started_at = time.monotonic()
-                self._thread = threading.Thread(target=self._run, name=f"api {self.mount.name}", daemon=True)
-                self._thread.start()
+                self._loop.start()
 
     def stop(self) -> None:
         """End the thread; running calls go on."""
-        self._ending.set()
-        self._wake.set()
+        self._loop.stop()
 
     def join(self, seconds: float) -> None:
         """Wait up to this many seconds for the end."""
-        if self._thread is not None:
-            self._thread.join(seconds)
+        self._loop.join(seconds)
 
     def make_current(self) -> None:
         """Say that this is the mount of a served server; only then its operations are compared with the pins."""
         became_current, self._is_current = not self._is_current, True
         if became_current:
             self._read = None
-            self._wake.set()
+            self._loop.wake()
 
     def check_soon(self) -> None:
         """Read the document now."""
-        self._wake.set()
+        self._loop.wake()
 
     @cached_property
     def environ(self) -> Mapping[str, str]:
@@ -160,21 +158,21 @@ class StandingApi(PinnedMount["ApiMount"]):
 
     # methods of the thread
 
-    def _run(self) -> None:
-        tries = 0
-        while not self._ending.is_set():
-            self._wake.clear()
-            try:
-                self._refresh()
-                tries, wait = 0, self.mount.refresh
-            except PatchbayError as problem:
-                tries += 1
-                wait = self._record_failure(problem, tries)
-            except Exception as problem:
-                log.exception("the document of %s is read again", self.mount.name)
-                tries += 1
-                wait = self._record_failure(PatchbayError(f"{type(problem).__name__} in its thread"), tries)
-            self._wake.wait(wait * random.uniform(1 - JITTER, 1 + JITTER))
+    def _run(self) -> float:
+        """Read the document; return the seconds until the next time."""
+        try:
+            self._refresh()
+            self._tries, wait = 0, self.mount.refresh
+        except PatchbayError as problem:
+            self._tries += 1
+            wait = self._record_failure(problem, self._tries)
+        except Exception as problem:
+            log.exception("the document of %s is read again", self.mount.name)
+            self._tries += 1
+            wait = self._record_failure(PatchbayError(f"{type(problem).__name__} in its thread"), self._tries)
+        return wait * random.uniform(1 - JITTER, 1 + JITTER)
+
+    def _close(self) -> None:
         if "connection" in self.__dict__:
             self.connection.close()
 
@@ -187,7 +185,7 @@ class StandingApi(PinnedMount["ApiMount"]):
             store = self._context.store
             loaded = LoadedApi(store.blobs.put(data), url, api.document)
             tools = build_tools(loaded, self.mount)
-            if self._ending.is_set():
+            if self._loop.ending.is_set():
                 return
             # The pins first: no process serves an operation before it is compared with them.
             is_pinned_anew = self._observe(tools)

@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakSet
 
 from patchbay.activation import PAUSE, Call, Events, ended_itself
+from patchbay.background import BackgroundLoop
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.definitions import Definition
@@ -148,7 +149,12 @@ class Watchdog:
         self._places: WeakSet[CallSlot] = WeakSet()
         self._awake = False
         self._begun = 0
+        self._idle, self._seen = 0, -1
         self._lock = threading.Lock()
+        failure = "a direct call could not be watched"
+        self._loop = BackgroundLoop(
+            "watchdog of direct calls", self._watch, failure, retry_seconds=TICK_SECONDS, first_after=TICK_SECONDS
+        )
 
     def wake(self, place: CallSlot) -> None:
         """Watch a direct call that begins in this slot."""
@@ -163,21 +169,22 @@ class Watchdog:
             if self._awake:
                 return
             self._awake = True
-            threading.Thread(target=self._watch, name="watchdog of direct calls", daemon=True).start()
+            self._loop.start()
 
-    def _watch(self) -> None:
-        idle, seen = 0, -1
-        while True:
-            time.sleep(TICK_SECONDS)
-            with self._lock:
-                busy = [place for place in self._places if place.call is not None]
-                idle, seen = (0, self._begun) if busy or seen != self._begun else (idle + 1, seen)
-                if idle > MAX_IDLE_TICKS:
-                    self._awake = False
-            for place in busy:
-                self._check_call(place, place.call)
-            if idle > MAX_IDLE_TICKS and not self._goes_on():
-                return
+    def _watch(self) -> float | None:
+        """Check the calls that run; return the seconds until the next check, None when there are none for a while."""
+        with self._lock:
+            busy = [place for place in self._places if place.call is not None]
+            if busy or self._seen != self._begun:
+                self._idle, self._seen = 0, self._begun
+            else:
+                self._idle += 1
+            is_idle = self._idle > MAX_IDLE_TICKS
+            if is_idle:
+                self._awake = False
+        for place in busy:
+            self._check_call(place, place.call)
+        return None if is_idle and not self._goes_on() else TICK_SECONDS
 
     def _goes_on(self) -> bool:
         """Whether a call began while this thread decided to end, and no other thread watches it."""

@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 
-from patchbay.background_loop import BackgroundLoop
+from patchbay.background import BackgroundLoop
 from patchbay.store import CLOSED, Store
 from patchbay.topics import ALIVE
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 from uuid import uuid4
 
+from patchbay.background import BackgroundLoop
 from patchbay.errors import ContentError
 from patchbay.store import CLOSED
 from patchbay.stores.bus import LocalBus, LocalSubscription
@@ -31,6 +32,9 @@ MESSAGE_SECONDS = 60.0
 
 SWEEP_SECONDS = 15.0
 """Seconds between two deletions of old messages."""
+
+CLOSE_SECONDS = 5.0
+"""Seconds in which the messages that wait are written at the end."""
 
 HINT_SECONDS = 0.01
 """Least time between two hints of one process."""
@@ -57,7 +61,7 @@ class PostgresqlBus:
         self._local = LocalBus()
         self._process = uuid4().hex
         self._lock = threading.Lock()
-        self._writer: _Writer | None = None
+        self._writer: _MessageWriter | None = None
         self._reader: BusReader | None = None
         self._closed = False
 
@@ -72,7 +76,7 @@ class PostgresqlBus:
             if self._closed:
                 return
             if self._writer is None:
-                self._writer = _Writer(self._database, self._process)
+                self._writer = _MessageWriter(self._database, self._process)
             writer = self._writer
         writer.add(topic, message)
 
@@ -111,50 +115,61 @@ class PostgresqlBus:
         self._local.close()
 
 
-class _Writer:
+class _MessageWriter:
     """The thread that writes the messages of this process."""
 
     def __init__(self, database: Database, process: str) -> None:
         self._database = database
         self._process = process
         self._waiting: deque[tuple[str, bytes]] = deque()
-        self._changed = threading.Condition()
-        self._ending = threading.Event()
+        self._lock = threading.Lock()
         self._dropped = 0
-        self._thread = threading.Thread(target=self._run, name="patchbay-bus-writer", daemon=True)
-        self._thread.start()
+        self._swept = 0.0
+        name = "patchbay-bus-writer"
+        self._loop = BackgroundLoop(name, self._run, "writing messages failed", finish=self._write_rest)
+        self._loop.start()
 
     def add(self, topic: str, message: bytes) -> None:
-        with self._changed:
+        """Queue a message; a full queue drops its oldest message."""
+        with self._lock:
             if len(self._waiting) >= MAX_QUEUED:
                 self._waiting.popleft()
                 self._dropped += 1
             self._waiting.append((topic, message))
-            self._changed.notify()
+        self._loop.wake()
 
     def close(self) -> None:
-        self._ending.set()
-        with self._changed:
-            self._changed.notify()
-        self._thread.join(5.0)
+        """Write the messages that wait, for CLOSE_SECONDS at most."""
+        self._loop.close(CLOSE_SECONDS)
 
-    def _run(self) -> None:
-        swept = 0
-        while batch := self._next_batch():
-            try:
-                self._write(batch)
-                if self._database.clock.now() > swept + SWEEP_SECONDS:
-                    swept = int(self._database.clock.now())
-                    self._database.count("DELETE FROM messages WHERE at < store_time() - %s", (MESSAGE_SECONDS,))
-            except ContentError as problem:
-                log.warning("%d messages did not reach other processes: %s", len(batch), problem)
-            self._ending.wait(HINT_SECONDS)
+    def _run(self) -> float:
+        """Write one batch; return the seconds until the next one."""
+        if not self._write_batch():
+            return threading.TIMEOUT_MAX
+        # Messages that come meanwhile form the next batch, so this waits for the end alone.
+        self._loop.ending.wait(HINT_SECONDS)
+        return 0.0
+
+    def _write_rest(self) -> None:
+        while self._write_batch():
+            pass
+
+    def _write_batch(self) -> bool:
+        """Write the messages that wait, at most MAX_BATCH; return whether there were any."""
+        batch = self._next_batch()
+        if not batch:
+            return False
+        try:
+            self._write(batch)
+            if self._database.clock.now() > self._swept + SWEEP_SECONDS:
+                self._swept = self._database.clock.now()
+                self._database.count("DELETE FROM messages WHERE at < store_time() - %s", (MESSAGE_SECONDS,))
+        except ContentError as problem:
+            log.warning("%d messages did not reach other processes: %s", len(batch), problem)
+        return True
 
     def _next_batch(self) -> list[tuple[str, bytes]]:
-        """Return the messages that wait, at least one; empty at the end."""
-        with self._changed:
-            while not self._waiting and not self._ending.is_set():
-                self._changed.wait()
+        with self._lock:
             batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
             dropped, self._dropped = self._dropped, 0
         if dropped:

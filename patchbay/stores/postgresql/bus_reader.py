@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
-import threading
 import time
 from typing import Any
 
 import psycopg
 
+from patchbay.background import BackgroundLoop
 from patchbay.errors import ContentError
 from patchbay.stores.bus import LocalBus
 from patchbay.stores.postgresql.address import parse_address
@@ -48,40 +48,40 @@ class BusReader:
         self._gaps: dict[int, float] = {}
         self._last = 0
         self._begin()
-        self._stop = threading.Event()
         self._woken, self._waker = socket.socketpair()
         self._connection: psycopg.Connection[Any] | None = None
         self._measured = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="patchbay-bus", daemon=True)
-        self._thread.start()
+        self._is_failing = False
+        failure = "messages of other processes are read again"
+        self._loop = BackgroundLoop("patchbay-bus", self._run, failure, finish=self._drop_connection)
+        self._ending = self._loop.ending
+        self._loop.start()
 
     def close(self) -> None:
         """End the thread."""
-        self._stop.set()
+        self._loop.stop()
         self._waker.send(b"x")
-        self._thread.join(2 * POLL_SECONDS)
+        self._loop.join(2 * POLL_SECONDS)
         self._waker.close()
         self._woken.close()
 
-    def _run(self) -> None:
-        failing = False
-        while not self._stop.is_set():
-            try:
-                self._wait_for_hint()
-                if not self._stop.is_set():
-                    self.deliver()
-                    self._measure_clock()
-                failing = False
-            except (psycopg.Error, ContentError) as problem:
-                self._drop_connection()
-                if self._stop.is_set():
-                    break
-                if not failing:
+    def _run(self) -> float:
+        """Wait for a hint, and deliver; return the seconds until the next round."""
+        try:
+            self._wait_for_hint()
+            if not self._ending.is_set():
+                self.deliver()
+                self._measure_clock()
+            self._is_failing = False
+            return 0.0
+        except (psycopg.Error, ContentError) as problem:
+            self._drop_connection()
+            if not self._ending.is_set():
+                if not self._is_failing:
                     log.warning("messages of other processes come once a second only: %s", describe(problem))
-                failing = True
+                self._is_failing = True
                 self._poll()
-                self._stop.wait(POLL_SECONDS)
-        self._drop_connection()
+            return POLL_SECONDS
 
     def _wait_for_hint(self) -> None:
         """Return after a hint, after POLL_SECONDS, or when this is newly connected."""

@@ -13,13 +13,14 @@ import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import redis
 
+from patchbay.background import BackgroundLoop
 from patchbay.errors import ConfigError, ContentError
 from patchbay.settings import REDIS_PASSWORD, secret
 from patchbay.store import CLOSED
@@ -60,6 +61,9 @@ CLOCK_SECONDS = 10.0
 
 FIRST = b"0-0"
 
+Note = Callable[[str, Exception | None], None]
+"""Notes that a part of the bus fails, with the problem, or works again."""
+
 
 def connect_to_redis(address: str) -> redis.Redis:
     """Return a client, which connects at its first command. Raises ConfigError for an address with a password."""
@@ -89,19 +93,19 @@ class RedisBus:
         self._local = LocalBus()
         self._process = uuid4().bytes
         self._lock = threading.Lock()
-        self._ending = threading.Event()
+        self._is_closed = False
         self._problems: dict[str, str] = {}
-        self._writer: _Writer | None = None
-        self._reader: threading.Thread | None = None
+        self._writer: _StreamWriter | None = None
+        self._reader: _StreamReader | None = None
 
     def publish(self, topic: str, message: bytes = b"") -> None:
         """Deliver a message in this process at once, and in other processes within some hundredths of a second."""
         self._local.publish(topic, message)
         with self._lock:
-            if self._ending.is_set():
+            if self._is_closed:
                 return
             if self._writer is None:
-                self._writer = _Writer(self._client, self._key, self._process, self._note)
+                self._writer = _StreamWriter(self._client, self._key, self._process, self._note)
             writer = self._writer
         writer.add(topic, message)
 
@@ -112,13 +116,13 @@ class RedisBus:
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         with self._lock:
-            if self._ending.is_set():
+            if self._is_closed:
                 raise ContentError(CLOSED)
             reader = self._local.subscribe(topics, size)
             if self._reader is None:
-                last = self._begin()
-                self._reader = threading.Thread(target=self._read, args=(last,), name="patchbay-bus", daemon=True)
-                self._reader.start()
+                self._reader = _StreamReader(
+                    *(self._client, self._key, self._process, self._local, self._clock, self._note)
+                )
         return reader
 
     def problem(self) -> str | None:
@@ -128,13 +132,13 @@ class RedisBus:
     def close(self) -> None:
         """Write the messages that wait, if Redis answers, and close every subscription."""
         with self._lock:
-            self._ending.set()
+            self._is_closed = True
             writer, self._writer = self._writer, None
             reader, self._reader = self._reader, None
         if writer is not None:
             writer.close()
         if reader is not None:
-            reader.join(READ_SECONDS + ANSWER_SECONDS)
+            reader.close()
         self._client.close()
         self._local.close()
 
@@ -147,6 +151,30 @@ class RedisBus:
             self._problems[part] = f"messages of other machines wait: Redis does not answer ({_describe(problem)})"
             log.warning("%s", self._problems[part])
 
+
+class _StreamReader:
+    """The thread that delivers the messages of other processes. `note` is called when it fails, or works again."""
+
+    def __init__(
+        self, client: redis.Redis, key: str, process: bytes, local: LocalBus, clock: StoreClock, note: Note
+    ) -> None:
+        self._client = client
+        self._key = key
+        self._process = process
+        self._local = local
+        self._clock = clock
+        self._note = note
+        self._last = self._begin()
+        self._seen: OrderedDict[bytes, int] = OrderedDict()
+        self._measured = time.monotonic()
+        self._is_failing = False
+        self._loop = BackgroundLoop("patchbay-bus", self._read, "reading the messages of other processes failed")
+        self._loop.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.close(READ_SECONDS + ANSWER_SECONDS)
+
     def _begin(self) -> bytes:
         """Return the newest entry; without Redis, a place shortly before now."""
         try:
@@ -155,27 +183,26 @@ class RedisBus:
             self._note("returns", problem)
             return b"%d-0" % int((self._clock.now() - BEGIN_SECONDS) * 1000)
 
-    def _read(self, last: bytes) -> None:
-        seen: OrderedDict[bytes, int] = OrderedDict()
-        measured = time.monotonic()
-        failing = False
-        while not self._ending.is_set():
-            try:
-                if failing:
-                    last = self._place_after_outage(last)
-                found: Any = self._client.xread({self._key: last}, MAX_BATCH, int(READ_SECONDS * 1000))
-                failing = False
-                self._note("returns", None)
-                for identifier, fields in found[0][1] if found else ():
-                    last = identifier
-                    self._deliver(fields, seen)
-            except redis.RedisError as problem:
-                failing = True
-                self._note("returns", problem)
-                self._ending.wait(RETRY_SECONDS)
-            if time.monotonic() - measured > CLOCK_SECONDS:
-                measured = time.monotonic()
-                self._measure_clock()
+    def _read(self) -> float:
+        """Deliver the next messages; return the seconds until the next read."""
+        pause = 0.0
+        try:
+            if self._is_failing:
+                self._last = self._place_after_outage(self._last)
+            found: Any = self._client.xread({self._key: self._last}, MAX_BATCH, int(READ_SECONDS * 1000))
+            self._is_failing = False
+            self._note("returns", None)
+            for identifier, fields in found[0][1] if found else ():
+                self._last = identifier
+                self._deliver(fields)
+        except redis.RedisError as problem:
+            self._is_failing = True
+            self._note("returns", problem)
+            pause = RETRY_SECONDS
+        if time.monotonic() - self._measured > CLOCK_SECONDS:
+            self._measured = time.monotonic()
+            self._measure_clock()
+        return pause
 
     def _place_after_outage(self, last: bytes) -> bytes:
         """Return where to go on: from the beginning of a stream that is another one, else where it was."""
@@ -187,15 +214,15 @@ class RedisBus:
             log.warning("messages of other machines were lost: Redis has dropped them")
         return last
 
-    def _deliver(self, fields: dict[bytes, bytes], seen: OrderedDict[bytes, int]) -> None:
+    def _deliver(self, fields: dict[bytes, bytes]) -> None:
         """Deliver an entry of another process, once."""
         process, number = fields[b"process"], int(fields[b"number"])
-        if process == self._process or number <= seen.get(process, 0):
+        if process == self._process or number <= self._seen.get(process, 0):
             return
-        seen[process] = number
-        seen.move_to_end(process)
-        if len(seen) > MAX_PROCESSES:
-            seen.popitem(last=False)
+        self._seen[process] = number
+        self._seen.move_to_end(process)
+        if len(self._seen) > MAX_PROCESSES:
+            self._seen.popitem(last=False)
         self._local.publish(fields[b"topic"].decode(), fields[b"message"])
 
     def _measure_clock(self) -> None:
@@ -205,52 +232,60 @@ class RedisBus:
             log.debug("the time of the database cannot be read: %s", problem)
 
 
-class _Writer:
-    """The thread that writes the messages of this process. `note` hears whether it can."""
+class _StreamWriter:
+    """The thread that writes the messages of this process. `note` is called when it fails, or works again."""
 
-    def __init__(self, client: redis.Redis, key: str, process: bytes, note: Any) -> None:
+    def __init__(self, client: redis.Redis, key: str, process: bytes, note: Note) -> None:
         self._client = client
         self._key = key
         self._process = process
         self._note = note
         self._waiting: deque[tuple[int, str, bytes]] = deque()
         self._number = 0
-        self._changed = threading.Condition()
-        self._ending = threading.Event()
+        self._lock = threading.Lock()
         self._until = float("inf")
-        self._thread = threading.Thread(target=self._run, name="patchbay-bus-writer", daemon=True)
-        self._thread.start()
+        self._batch: list[tuple[int, str, bytes]] = []
+        name = "patchbay-bus-writer"
+        self._loop = BackgroundLoop(name, self._run, "writing messages failed", finish=self._write_rest)
+        self._loop.start()
 
     def add(self, topic: str, message: bytes) -> None:
         """Queue a message. While Redis is away, a full queue drops its oldest message."""
-        with self._changed:
+        with self._lock:
             self._number += 1
             if len(self._waiting) >= MAX_QUEUED:
                 self._waiting.popleft()
             self._waiting.append((self._number, topic, message))
-            self._changed.notify()
+        self._loop.wake()
 
     def close(self) -> None:
         """Write what waits, for CLOSE_SECONDS at most."""
         self._until = time.monotonic() + CLOSE_SECONDS
-        self._ending.set()
-        with self._changed:
-            self._changed.notify()
-        self._thread.join(CLOSE_SECONDS)
+        self._loop.close(CLOSE_SECONDS)
 
-    def _run(self) -> None:
+    def _run(self) -> float:
+        """Write the messages that wait, until none are left or Redis fails; return the seconds until the next try."""
         while batch := self._next_batch():
-            while not self._write(batch) and time.monotonic() < self._until:
-                self._ending.wait(RETRY_SECONDS)
+            if not self._write(batch):
+                # A new message must not begin the next try, so this waits for the end alone.
+                self._loop.ending.wait(RETRY_SECONDS)
+                return 0.0
+            self._batch = []
+        return threading.TIMEOUT_MAX
+
+    def _write_rest(self) -> None:
+        while time.monotonic() < self._until and (batch := self._next_batch()):
+            if self._write(batch):
+                self._batch = []
+            else:
+                time.sleep(RETRY_SECONDS)
 
     def _next_batch(self) -> list[tuple[int, str, bytes]]:
-        """Return the messages that wait, at least one; empty at the end."""
-        with self._changed:
-            while not self._waiting and not self._ending.is_set():
-                self._changed.wait()
-            if time.monotonic() >= self._until:
-                return []
-            return [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
+        """Return the batch that was not written yet, else the messages that wait; empty without messages."""
+        with self._lock:
+            if not self._batch:
+                self._batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
+            return self._batch
 
     def _write(self, batch: Sequence[tuple[int, str, bytes]]) -> bool:
         try:

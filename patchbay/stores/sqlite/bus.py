@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from uuid import uuid4
 
+from patchbay.background import BackgroundLoop
 from patchbay.errors import ContentError
 from patchbay.sqlite import sqlite3
 from patchbay.store import CLOSED
@@ -91,33 +92,31 @@ class _Poller:
     def __init__(self, database: Database, process: str, local: LocalBus) -> None:
         self._process = process
         self._local = local
-        self._stop = threading.Event()
+        self._seen = -1
+        self._is_failing = False
         with own_errors(database.path):
             self._connection = connect(database.path, "NORMAL")
             row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM messages").fetchone()
         self._last = int(row[0])
-        self._thread = threading.Thread(target=self._run, name="patchbay-bus", daemon=True)
-        self._thread.start()
+        self._loop = BackgroundLoop("patchbay-bus", self._poll, "reading the messages of other processes failed")
+        self._loop.start()
 
     def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._loop.close(threading.TIMEOUT_MAX)
         self._connection.close()
 
-    def _run(self) -> None:
-        seen, failing = -1, False
-        while not self._stop.is_set():
-            try:
-                (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-                if version != seen:
-                    self._deliver()
-                    seen = version
-                failing = False
-            except sqlite3.Error as problem:
-                if not failing:
-                    log.warning("reading the messages of other processes failed: %s", problem)
-                failing = True
-            self._stop.wait(POLL_SECONDS)
+    def _poll(self) -> float:
+        try:
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if version != self._seen:
+                self._deliver()
+                self._seen = version
+            self._is_failing = False
+        except sqlite3.Error as problem:
+            if not self._is_failing:
+                log.warning("reading the messages of other processes failed: %s", problem)
+            self._is_failing = True
+        return POLL_SECONDS
 
     def _deliver(self) -> None:
         query = "SELECT seq, process, topic, message FROM messages WHERE seq > ? ORDER BY seq"

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from patchbay.background import BackgroundLoop
 from patchbay.client.addresses.targets import Target, mask_secrets
 from patchbay.client.addresses.variables import UnsetVariable
 from patchbay.client.auth.methods import SuppliedTokens
@@ -85,8 +86,10 @@ class StandingConnection(PinnedMount[Mount]):
         self._events = EventQueue()
         self._ended_sessions = EndedSessions(context.store.bus, partial(self._events.put, SESSION_ENDED))
         self._uris: dict[str, None] = {}
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        failure = f"the upstream {mount.name} is reconnected"
+        self._loop = BackgroundLoop(f"upstream {mount.name}", self._run, failure, finish=self._close)
+        self._ending = self._loop.ending
+        self._tries = 0
         self._lock = threading.Lock()
         self._refreshes = RefreshBudget()
         self._is_current = False
@@ -120,22 +123,19 @@ class StandingConnection(PinnedMount[Mount]):
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
         with self._lock:
-            if self._thread is None and not self._ending.is_set():
-                name = f"upstream {self.mount.name}"
+            if not (self._loop.is_started or self._ending.is_set()):
                 self.started_at = time.monotonic()
-                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self._thread.start()
+                self._loop.start()
 
     def stop(self) -> None:
         """End it: its connections and their processes end with its thread, which `join` waits for."""
-        self._ending.set()
+        self._loop.stop()
         self.pushed.stop()
         self._events.put(ENDING)
 
     def join(self, seconds: float) -> None:
         """Wait up to this many seconds for the end."""
-        if self._thread is not None:
-            self._thread.join(seconds)
+        self._loop.join(seconds)
 
     def make_current(self) -> None:
         """Say that this is the mount of a served server; only then its lists are recorded as those of the server.
@@ -143,7 +143,7 @@ class StandingConnection(PinnedMount[Mount]):
         A connection for an older version of the server changes no pins.
         """
         became_current, self._is_current = not self._is_current, True
-        if became_current and self._thread is not None:
+        if became_current and self._loop.is_started:
             self._refresh_soon()
 
     def _refresh_soon(self) -> None:
@@ -169,36 +169,35 @@ class StandingConnection(PinnedMount[Mount]):
 
     # methods of the thread
 
-    def _run(self) -> None:
-        tries = 0
-        while not self._ending.is_set():
-            problem: PatchbayError | None = None
-            try:
-                self._live(tries)
-            except PatchbayError as failure:
-                problem = failure
-            except Exception as failure:
-                log.exception("the upstream %s is reconnected", self.mount.name)
-                problem = PatchbayError(f"{type(failure).__name__} in its thread")
-            finally:
-                answered = self.connection is not None
-                if answered and self.is_program:
-                    # Some programs end after each call: the next call waits for the new process.
-                    self.state_known.clear()
-                self.connection = None
-            if problem is not None and not self._ending.is_set():
-                tries = 1 if answered else tries + 1
-                seconds = self._record_failure(problem, tries)
-                if not (answered and seconds <= MAX_AWAITED_SECONDS and self.is_program):
-                    self.state_known.set()
-                self._wait(seconds)
+    def _run(self) -> float:
+        """Connect and follow the upstream until it is gone; return the seconds until the next attempt."""
+        problem: PatchbayError | None = None
+        try:
+            self._live(self._tries)
+        except PatchbayError as failure:
+            problem = failure
+        except Exception as failure:
+            log.exception("the upstream %s is reconnected", self.mount.name)
+            problem = PatchbayError(f"{type(failure).__name__} in its thread")
+        finally:
+            answered = self.connection is not None
+            if answered and self.is_program:
+                # Some programs end after each call: the next call waits for the new process.
+                self.state_known.clear()
+            self.connection = None
+        if problem is None or self._ending.is_set():
+            return 0.0
+        self._tries = 1 if answered else self._tries + 1
+        seconds = self._record_failure(problem, self._tries)
+        if not (answered and seconds <= MAX_AWAITED_SECONDS and self.is_program):
+            self.state_known.set()
+        return seconds * random.uniform(1 - JITTER, 1 + JITTER)
+
+    def _close(self) -> None:
         self.state_known.set()
         # A running call keeps its connection; later ones have none.
         self.call_connections.close()
         self._ended_sessions.close()
-
-    def _wait(self, seconds: float) -> None:
-        self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
 
     def _live(self, tries: int) -> None:
         sign_in: SuppliedTokens | None = None

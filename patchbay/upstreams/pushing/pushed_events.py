@@ -25,7 +25,8 @@ from patchbay.store import Store
 from patchbay.upstreams.pushing.received_events import MAX_CURSOR, UpstreamEventFailure, is_event
 
 if TYPE_CHECKING:
-    from patchbay.client.connection.connection import Connection
+    from patchbay.background import BackgroundLoop
+from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -84,43 +85,42 @@ class _Stream:
         self.is_active = threading.Event()
         self.problem = "it has not answered yet"
         self._store, self._server, self._event, self._connect = store, server, event, connect
-        self._ending = threading.Event()
+        self._pause = FIRST_RETRY_SECONDS
+        self._loop = BackgroundLoop(f"events of {server}", self._run, f"the stream of {event} of {server} ends")
         self._connection: Connection | None = None
         self._cursor: str | None = None
         self._has_events = False
 
     def start(self) -> None:
-        """Begin."""
-        name = f"events of {self._server}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        """Start the thread."""
+        self._loop.start()
 
     def stop(self) -> None:
         """End: closing the connection ends the request that streams."""
-        self._ending.set()
+        self._loop.stop()
         connection = self._connection
         if connection is not None:
             with suppress(PatchbayError):
                 connection.close()
 
-    def _run(self) -> None:
-        pause = FIRST_RETRY_SECONDS
-        while not self._ending.is_set():
-            try:
-                self._stream()
-            except PatchbayError as problem:
-                self.problem = problem.message
-                log.info("the stream of %s of %s ends: %s", self._event, self._server, problem.message)
-            except Exception:
-                log.exception("the stream of %s of %s ends", self._event, self._server)
-            pause = FIRST_RETRY_SECONDS if self._has_events else min(LAST_RETRY_SECONDS, pause * 2)
-            self._has_events = False
-            self._ending.wait(pause)
+    def _run(self) -> float:
+        """Stream until the server ends it; return the seconds until the next attempt."""
+        try:
+            self._stream()
+        except PatchbayError as problem:
+            self.problem = problem.message
+            log.info("the stream of %s of %s ends: %s", self._event, self._server, problem.message)
+        except Exception:
+            log.exception("the stream of %s of %s ends", self._event, self._server)
+        self._pause = FIRST_RETRY_SECONDS if self._has_events else min(LAST_RETRY_SECONDS, self._pause * 2)
+        self._has_events = False
+        return self._pause
 
     def _stream(self) -> None:
         """Open a connection and stream until the server ends it. Raises PatchbayError."""
         with self._connect() as connection:
             self._connection = connection
-            if self._ending.is_set():
+            if self._loop.ending.is_set():
                 return
             params: dict[str, Any] = {"name": self._event, "arguments": {}, "cursor": self._cursor}
             connection.get_result("events/stream", params, timeout=math.inf, on_event=self._take)

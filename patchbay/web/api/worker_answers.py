@@ -9,12 +9,12 @@ import logging
 import os
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.store import Store, Subscription
 
 log = logging.getLogger(__name__)
@@ -47,11 +47,13 @@ class WorkerAnswers:
         self.own = f"{os.getpid()}"
         """The name of this process among the answers."""
         self._asking: set[bytes] = set()
+        self._loop = MailboxLoop(
+            "worker answers", store.bus, [asked], self._serve, "a question of another process was not read"
+        )
 
     def listen(self) -> None:
         """Start a thread that answers other processes until the store is closed."""
-        mailbox = self._store.bus.subscribe([self._asked])
-        threading.Thread(target=self._serve, args=(mailbox,), name="worker answers", daemon=True).start()
+        self._loop.start()
 
     def collect(self) -> list[tuple[str, bytes]]:
         """Return the answers by process: that of this one, then those of others that come in time."""
@@ -76,12 +78,10 @@ class WorkerAnswers:
         return sorted(found)
 
     def _serve(self, mailbox: Subscription) -> None:
-        with mailbox:
-            while not mailbox.closed:
-                got = mailbox.get(LISTEN_POLL_SECONDS)
-                # Ignore the questions of this process itself, and those of other hubs on the same store.
-                if got is not None and got[1] not in self._asking and got[1].startswith(self._told.encode()):
-                    self._publish(got[1].decode())
+        got = mailbox.get(LISTEN_POLL_SECONDS)
+        # Ignore the questions of this process itself, and those of other hubs on the same store.
+        if got is not None and got[1] not in self._asking and got[1].startswith(self._told.encode()):
+            self._publish(got[1].decode())
 
     def _publish(self, topic: str) -> None:
         try:

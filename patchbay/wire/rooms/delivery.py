@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
+from patchbay.background import BackgroundLoop
 from patchbay.rooms.feed import Delivery
 from patchbay.wire.endpoints.websocket_routes import TextFrames, frame_text
 
@@ -53,29 +54,28 @@ class DeliveryThread:
         self._waiting: set[Receiver] = set()
         self._later: list[tuple[float, int, Receiver]] = []
         self._number = 0
-        self._thread: threading.Thread | None = None
+        self._loop = BackgroundLoop("room deliveries", self._run, "deliveries of rooms could not be sent")
 
     def wake(self, receiver: Receiver) -> None:
         """Let a WebSocket send soon; returns at once."""
         with self._changed:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="room deliveries", daemon=True)
-                self._thread.start()
+            if not self._loop.is_started:
+                self._loop.start()
             if receiver not in self._waiting:
                 self._waiting.add(receiver)
                 self._woken.append(receiver)
                 if len(self._woken) == 1:
                     self._changed.notify()
 
-    def _run(self) -> None:
-        while True:
-            receivers, begun = self._next_round(), time.monotonic()
-            for receiver in receivers:
-                try:
-                    self._serve(receiver)
-                except Exception:
-                    log.exception("deliveries of a room could not be sent")
-            time.sleep(min(time.monotonic() - begun, MAX_PAUSE_SECONDS))
+    def _run(self) -> float:
+        """Serve the next WebSockets that were woken; return the seconds until the next round."""
+        receivers, begun = self._next_round(), time.monotonic()
+        for receiver in receivers:
+            try:
+                self._serve(receiver)
+            except Exception:
+                log.exception("deliveries of a room could not be sent")
+        return min(time.monotonic() - begun, MAX_PAUSE_SECONDS)
 
     def _next_round(self) -> list[Receiver]:
         with self._changed:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from patchbay.access.credentials.validity import RECHECK_SECONDS
 from patchbay.access.principals import Principal
+from patchbay.background import BackgroundLoop
 from patchbay.store import Bus, Subscription
 from patchbay.topics import ACCESS_ENDED
 
@@ -42,18 +43,18 @@ class SilentSockets:
         self._bus = bus
         self._is_current = is_current
         self._sockets: set[Silent] = set()
-        self._is_watched = False
+        self._news: Subscription | None = None
         self._lock = threading.Lock()
+        self._loop = BackgroundLoop("silent sockets", self._watch, "the silent WebSockets are checked again")
 
     def add(self, socket: Silent) -> None:
         """Watch a WebSocket until `discard`; one whose credentials have ended already is closed at once."""
         with self._lock:
             self._sockets.add(socket)
-            if not self._is_watched:
+            if self._news is None:
                 # Subscribe before the thread runs, so that no end comes in between.
-                news = self._bus.subscribe([ACCESS_ENDED])
-                threading.Thread(target=self._watch, args=(news,), name="silent sockets", daemon=True).start()
-                self._is_watched = True
+                self._news = self._bus.subscribe([ACCESS_ENDED])
+            self._loop.start()
         self._check(socket)
 
     def discard(self, socket: Silent) -> None:
@@ -61,17 +62,20 @@ class SilentSockets:
         with self._lock:
             self._sockets.discard(socket)
 
-    def _watch(self, news: Subscription) -> None:
-        with news:
-            while True:
-                news.get(RECHECK_SECONDS)
-                with self._lock:
-                    sockets = list(self._sockets)
-                    if not sockets or news.closed:
-                        self._is_watched = False
-                        return
-                for socket in sockets:
-                    self._check(socket)
+    def _watch(self) -> float | None:
+        news = self._news
+        if news is None:
+            return None
+        news.get(RECHECK_SECONDS)
+        with self._lock:
+            sockets = list(self._sockets)
+            if not sockets or news.closed:
+                news.close()
+                self._news = None
+                return None
+        for socket in sockets:
+            self._check(socket)
+        return 0.0
 
     def _check(self, socket: Silent) -> None:
         try:

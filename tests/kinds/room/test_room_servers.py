@@ -246,7 +246,7 @@ def test_a_hub_that_starts_again_removes_the_offers_of_lost_sessions(tmp_path: P
     owner.announces("fs", ECHO)
     until(lambda: "fs__echo" in first.catalogue.find(SERVER).tools, "the announced tool")
     # As after a crash: nothing of the first process ends its sessions.
-    rooms_of(first)._ending.set()
+    rooms_of(first)._loop.ending.set()
     rooms_of(first)._open.clear()
     first.close()
     second = Hub(tmp_path, store="sqlite", room_idle=0.5)

@@ -1,4 +1,4 @@
-"""One loop on a thread of its own: a function that runs every few seconds, or as soon as the loop is woken."""
+"""Work on a thread of its own: a loop that runs a function every few seconds or when woken, or one function once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ RETRY_SECONDS = 1.0
 
 Round = Callable[[], float | None]
 """Does one round of the work; returns the seconds until the next round, or None to end the thread."""
+
+
+def run_in_background(name: str, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function once, on a new daemon thread with this name; an Exception that it raises is logged.
+
+    Raises RuntimeError if the system has no thread left; the function is not called then.
+    """
+    threading.Thread(target=_run_once, args=(name, function, arguments), name=name, daemon=True).start()
+
+
+def _run_once(name: str, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    try:
+        function(*arguments)
+    except Exception:
+        log.exception("the thread %s failed", name)
 
 
 class BackgroundLoop:

@@ -1,4 +1,4 @@
-"""One loop on a thread of its own: rounds, pauses, failures, and its end."""
+"""Work on a thread of its own: the rounds of a loop, its pauses, failures and end, and a function that runs once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from patchbay.background_loop import BackgroundLoop
+from patchbay.background import BackgroundLoop, run_in_background
 from tests.waiting import BOUND, until
 
 LONG_SECONDS = 3600.0
@@ -76,7 +76,7 @@ def test_a_failed_round_is_logged_and_the_next_one_follows(caplog: pytest.LogCap
     loop.start()
     until(lambda: rounds.count == 2)
     loop.close(BOUND)
-    (record,) = [one for one in caplog.records if one.name == "patchbay.background_loop"]
+    (record,) = [one for one in caplog.records if one.name == "patchbay.background"]
     assert record.getMessage() == "the work waits"
     assert record.exc_info is not None and str(record.exc_info[1]) == "broken once"
 
@@ -161,6 +161,26 @@ def test_a_failure_of_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     loop = BackgroundLoop("bad end", Rounds(lambda _: LONG_SECONDS), "no round", finish=fail)
     loop.start()
     loop.close(BOUND)
-    assert [one.getMessage() for one in caplog.records if one.name == "patchbay.background_loop"] == [
+    assert [one.getMessage() for one in caplog.records if one.name == "patchbay.background"] == [
         "bad end: the end of the thread failed"
     ]
+
+
+def test_a_function_runs_once_on_a_daemon_thread_with_its_name() -> None:
+    got: list[tuple[object, str, bool]] = []
+
+    def note(value: object) -> None:
+        got.append((value, threading.current_thread().name, threading.current_thread().daemon))
+
+    run_in_background("one call", note, 7)
+    until(lambda: got)
+    assert got == [(7, "one call", True)]
+
+
+def test_a_failure_of_a_function_in_the_background_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ValueError("broken")
+
+    run_in_background("one call", fail)
+    until(lambda: [one for one in caplog.records if one.name == "patchbay.background"])
+    assert caplog.records[-1].getMessage() == "the thread one call failed"
