@@ -27,6 +27,7 @@ from patchbay.access.credentials.names import name_key
 from patchbay.access.decisions import is_scope
 from patchbay.access.principals import KEY_IDS, Principal
 from patchbay.access.upstreams.deletion import forget_principal
+from patchbay.background import run_in_background
 from patchbay.boot.grants import check_can_match, check_pattern
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, StaleUpdate
 from patchbay.store import Journal, Store
@@ -237,7 +238,7 @@ class PersonalKeys:
         now = time.monotonic()
         if now - self._noted.get(name, -USE_SECONDS) >= USE_SECONDS:
             self._noted[name] = now
-            threading.Thread(target=self._write_use, args=(name,), name="use of a key", daemon=True).start()
+            run_in_background("use of a key", self._write_use, name)
 
     def _write_use(self, name: str) -> None:
         try:

@@ -28,6 +28,7 @@ from patchbay.activation import (
     share_time_limits,
 )
 from patchbay.arguments import describe_problems, problems, validator
+from patchbay.background import run_in_background
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import (
@@ -260,7 +261,7 @@ class CatalogueHub:
             if len(self._alone) >= MAX_INDEPENDENT_FUNCTIONS:
                 raise ToolFailed(f"{MAX_INDEPENDENT_FUNCTIONS} independent functions run already; try again later")
             self._alone.add(inner.cancelled)
-        threading.Thread(target=self._run_alone, args=(server, inner), name=f"{function} alone", daemon=True).start()
+        run_in_background(f"{function} alone", self._run_alone, server, inner)
 
     def _run_alone(self, server: Server, call: Call) -> None:
         assert server.handler is not None, f"{server.name} has no handler for functions"

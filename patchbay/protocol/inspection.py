@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from patchbay import __version__
 from patchbay.access.principals import LOCAL_OPERATOR, Principal
+from patchbay.background import run_in_background
 from patchbay.catalogue.build import BuildContext, configured_server
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
@@ -205,7 +206,7 @@ def _ignore_change() -> None:
 def _end(inspected_servers: list[_InspectedServer]) -> None:
     """Close servers without waiting."""
     for inspected in inspected_servers:
-        threading.Thread(target=inspected.connections.close, name="end of inspection", daemon=True).start()
+        run_in_background("end of inspection", inspected.connections.close)
 
 
 def _problem(standing: StandingConnection) -> PatchbayError:

@@ -18,6 +18,7 @@ from typing import Any
 
 from patchbay.access.tokens.problems import IssuerUnavailable
 from patchbay.access.tokens.signed_json import Malformed, PublicKey, SignedJson, load_public_key
+from patchbay.background import run_in_background
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class SigningKeys:
         if not self._has_keys or self._clock() < self._next_refresh or not self._fetching.acquire(blocking=False):
             return
         self._next_refresh = self._clock() + REFRESH_SECONDS
-        threading.Thread(target=self._refresh, name="issuer-keys", daemon=True).start()
+        run_in_background("issuer-keys", self._refresh)
 
     def _refresh(self) -> None:
         try:

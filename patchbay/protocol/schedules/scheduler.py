@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from patchbay.activation import CancelFlag
+from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.coordination.mailbox_loop import MailboxLoop
@@ -185,7 +186,7 @@ class Scheduler:
         with self._lock:
             self._claimed[schedule.key] = claimed
         name = f"schedule of {'.'.join(schedule.key)}"
-        threading.Thread(target=self._call, args=(claimed,), name=name, daemon=True).start()
+        run_in_background(name, self._call, claimed)
         self._store.bus.publish_here(SCHEDULES)
 
     def _renew(self) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE
+from patchbay.background import run_in_background
 from patchbay.catalogue.contents.ledger import CALL_IDS, REPEATS, Entry, KeptMessages, Ledger
 from patchbay.errors import InvalidParams, OverQuota, PatchbayError, StaleUpdate
 from patchbay.events import Pause, Wait
@@ -237,7 +238,7 @@ class SurvivingCalls:
                 self._room.release()
 
         try:
-            threading.Thread(target=finish, name="surviving call", daemon=True).start()
+            run_in_background("surviving call", finish)
         except RuntimeError:
             self._room.release()
             run.end(encode(failure(request.id, Busy(NO_THREAD))), began=True)

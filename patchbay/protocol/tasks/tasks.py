@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.activation import Call, Cancelled, Events, Stopping
+from patchbay.background import run_in_background
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed
@@ -120,8 +121,7 @@ class Tasks:
     def _start_threads(self, task: Task, work: TaskWork) -> None:
         """Start the thread that runs a task, and the one that watches all. Raises RuntimeError without threads."""
         self._watch_running(task, work)
-        name = f"task {task.id}"
-        threading.Thread(target=self._run_and_release, args=(task, work), name=name, daemon=True).start()
+        run_in_background(f"task {task.id}", self._run_and_release, task, work)
 
     def _watch_running(self, task: Task, work: TaskWork) -> None:
         """Let the watching thread see a task that runs now. Raises RuntimeError without threads."""

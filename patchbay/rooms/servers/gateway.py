@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from patchbay.activation import Call, CancelFlag, activate
+from patchbay.background import run_in_background
 from patchbay.errors import PatchbayError
 from patchbay.events import Content, Done, Event, Failed, Log, Progress, Text
 from patchbay.pins.offers import RESOURCE, TOOL
@@ -59,7 +60,7 @@ class Gateway:
             raise RoomRefused("a signed mount names its manifest by CID")
         logged = append_server(room, {**envelope, "payload": payload}, lambda fold: None)
         if not logged.is_duplicate:
-            threading.Thread(target=self._open, args=(server, logged), name=f"mount {server}", daemon=True).start()
+            run_in_background(f"mount {server}", self._open, server, logged)
         return logged
 
     def _open(self, server: str, logged: Logged) -> None:
@@ -148,8 +149,8 @@ class Gateway:
 
     def run(self, call: str, record: Json, arguments: Any, flag: CancelFlag) -> None:
         """Run a call of a mounted server in a thread of its own; its result ends up in the log."""
-        work = (call, record, arguments if isinstance(arguments, dict) else {}, flag)
-        threading.Thread(target=self._run, args=work, name=f"call {call[:40]}", daemon=True).start()
+        given = arguments if isinstance(arguments, dict) else {}
+        run_in_background(f"call {call[:40]}", self._run, call, record, given, flag)
 
     def _run(self, call: str, record: Json, arguments: Json, flag: CancelFlag) -> None:
         collected = Fold()

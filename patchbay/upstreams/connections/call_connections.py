@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchbay.background import run_in_background
 from patchbay.client.errors import describe_briefly
 from patchbay.errors import PatchbayError, ToolFailed
 
@@ -152,7 +153,7 @@ class CallConnections:
         self._end(dead)
         if evicted is not None:
             self._end([evicted], f"because {self._limit} others were in use, the session_limit of this server")
-        threading.Thread(target=self._open_in_thread, args=(reserved,), name="opening an upstream", daemon=True).start()
+        run_in_background("opening an upstream", self._open_in_thread, reserved)
         return reserved
 
     def take_end_reason(self, reserved: CallConnection) -> str:
@@ -259,7 +260,7 @@ class CallConnections:
             if reason and not reserved.key.is_exclusive:
                 self._remember_end(reserved.key, reason)
             # On its own thread: a program may end slowly, and the caller has its answer already.
-            threading.Thread(target=self._close, args=(reserved,), name="closing an upstream", daemon=True).start()
+            run_in_background("closing an upstream", self._close, reserved)
 
     def _remember_end(self, key: Key, why: str) -> None:
         with self._lock:

@@ -5,7 +5,6 @@ Each app has one Site, which every blueprint with pages receives. There is no st
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from patchbay.access.control import AccessControl
 from patchbay.access.principals import LOCAL_OPERATOR, Principal
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter, Record
+from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
@@ -110,7 +110,7 @@ class Site:
 
     def prepare(self) -> None:
         """Compile the templates and build the search index in the background."""
-        threading.Thread(target=self.pages.prepare, name="pages", daemon=True).start()
+        run_in_background("pages", self.pages.prepare)
         self.directory.prepare(self.catalogue.all())
 
     def summaries(self) -> list[dict[str, Any]]:

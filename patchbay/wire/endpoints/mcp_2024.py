@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from urllib.parse import parse_qs
 
+from patchbay.background import run_in_background
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause, Wait, wait_blocking
@@ -202,4 +202,4 @@ def _send_changes(changes: Iterator[NumberedMessage | Pause | Wait], channel: Ch
 
 def _in_thread(steps: Iterator[Wait]) -> None:
     """Run steps in a separate thread, for a web server without an event loop for them."""
-    threading.Thread(target=deque, args=(wait_blocking(steps), 0), name="changes", daemon=True).start()
+    run_in_background("changes", deque, wait_blocking(steps), 0)

@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from patchbay.background import run_in_background
+
 
 class CallThreads:
     """At most `most` threads at once."""
@@ -25,7 +27,7 @@ class CallThreads:
                 return False
             self._working += 1
         try:
-            threading.Thread(target=self._work, args=(begin(),), name="call", daemon=True).start()
+            run_in_background("call", self._work, begin())
         except BaseException:
             self._leave()
             raise

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Iterator
 
 from patchbay.access.principals import LOCAL_OPERATOR
+from patchbay.background import run_in_background
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause, wait_blocking
@@ -69,7 +69,7 @@ class Pipe:
         for line in self._lines:
             self._handle(line)
             if self._changes is not None:
-                threading.Thread(target=self._send_changes, args=(self._changes,), name="changes", daemon=True).start()
+                run_in_background("changes", self._send_changes, self._changes)
                 self._changes = None
 
     def finish(self, seconds: float) -> bool:

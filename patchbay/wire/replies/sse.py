@@ -8,9 +8,9 @@ Source: MCP specification, basic/transports (resumability) and basic/utilities/c
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 
+from patchbay.background import run_in_background
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause, Wait
@@ -107,7 +107,7 @@ class Body(CallBody):
 
     def _start_thread(self) -> None:
         # A thread of its own: those for requests are counted, and this call is no longer the answer to one.
-        threading.Thread(target=self._finish, daemon=True).start()
+        run_in_background("call without a reader", self._finish)
 
     def _finish(self) -> None:
         """Run a legacy call without a reader to its next Wait, or to its end, at most until its deadline."""

@@ -26,6 +26,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from patchbay.access.principals import Principal
+from patchbay.background import run_in_background
 from patchbay.errors import InvalidRequest, PatchbayError, Refused
 from patchbay.jsonrpc import failure
 from patchbay.protocol.incidents import incident
@@ -250,8 +251,7 @@ class RoomsOverHttp:
         with self._lock:
             self._streams.discard(mailbox)
         if session.detach(mailbox.close) and is_own:
-            work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
-            work.start()
+            run_in_background("end of a room session", session.leave, "the event stream ended")
 
     def _log(self, request: Request, name: str) -> Reply:
         sender = request.sender
