@@ -228,6 +228,9 @@ LAST_OUTPUTS = "last/"
 APPROVALS = "access/approvals"
 """Approvals of calls: each entry is the newest state of one."""
 
+NEWEST_PACKAGES = "packages/newest"
+"""The newest versions of mounted packages that the page of updates found: each entry is one look."""
+
 KEYS = "access/keys"
 """Personal keys: each entry makes or revokes one."""
 

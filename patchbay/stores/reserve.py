@@ -19,6 +19,9 @@ FILE = "reserve"
 RESERVE_BYTES = 4 * 1024 * 1024
 """Bytes of the file: more than a short transaction and the files beside the database need."""
 
+FEW_DISK_BYTES = 500 * 1024 * 1024
+"""Free bytes of the disk below which a warning is due."""
+
 
 def keep_reserve(folder: Path) -> bool:
     """Make the file if it is absent and the disk has room for it twice; return whether it exists."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchbay.access.limits.usage import Usage
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
@@ -39,6 +40,7 @@ from patchbay.web.operator.switching import switching_blueprint
 from patchbay.web.operator.updates import updates_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
+from patchbay.web.pages.attention import Attention
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.icons import icons_blueprint
@@ -72,16 +74,20 @@ def register_pages(app: Application) -> None:
     site.add_prefix_to_links = add_prefix_to_links
     site.count_waiting_calls = services.approvals.count_waiting
     site.count_failed_schedules = lambda: len(list_failed_schedules(services.scheduler))
+    usage = Usage(services.quotas, services.ledger)
+    attention = Attention(services.catalogue, settings.data, usage, services.scheduler)
+    site.count_full = lambda: len(attention.list_full())
+    site.find_attention = attention.state
     app.parts.drain.on_begin(site.directory.end)
     accounts = Accounts(settings, services.catalogue.store.journal)
     app.parts.for_pages = PageParts(site, accounts, InspectedServers(settings, whole_environment()))
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
     with SYNTAX_LOCK:
         _add_sign_in(app, site, services)
-        _add_pages(app, site, dispatcher)
+        _add_pages(app, site, dispatcher, attention)
 
 
-def _add_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
+def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: Attention) -> None:
     """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
     parts, inspected_servers = app.parts, app.parts.for_pages.inspected_servers
     add_security(app, site.settings)
@@ -89,7 +95,8 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(parts.health))
     app.register_blueprint(mcp_pages_blueprint(site))
-    app.register_blueprint(pages_blueprint(site, dispatcher.services.approvals, dispatcher.services.scheduler))
+    services = dispatcher.services
+    app.register_blueprint(pages_blueprint(site, services.approvals, services.scheduler, attention))
     app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(nodes_blueprint(site))
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))
@@ -117,7 +124,6 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
     app.register_blueprint(keys_blueprint(site, parts.keys))
-    services = dispatcher.services
     numbers = CallerNumbers(site, services.quotas, services.ledger, parts.keys, parts.for_pages.accounts.people)
     app.register_blueprint(usage_blueprint(site, numbers))
     app.register_blueprint(grants_blueprint(site))

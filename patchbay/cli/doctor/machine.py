@@ -19,16 +19,13 @@ from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.programs import OFF, describe_missing_protections
 from patchbay.serving.next_step import DISTRIBUTION
 from patchbay.settings import Settings, names_proxy
+from patchbay.stores.reserve import FEW_DISK_BYTES, RESERVE_BYTES
 from patchbay.stores.reserve import FILE as RESERVE_FILE
-from patchbay.stores.reserve import RESERVE_BYTES
 from patchbay.stores.sqlite.database import describe_library
 
 OLDEST_PYTHON = (3, 11)
 MIN_DISK_BYTES = 20 * 1024 * 1024
 """Free bytes below which the hub soon cannot store anything."""
-
-FEW_DISK_BYTES = 500 * 1024 * 1024
-"""Free bytes below which a warning is due."""
 
 MAX_CLOCK_SECONDS = 300.0
 """Seconds that a file may lie in the future of the clock: a token of another machine is refused from there on."""

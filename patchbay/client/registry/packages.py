@@ -34,12 +34,17 @@ def mounted_package(file: Path) -> MountedPackage | None:
         fields = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    address = fields.get("address") if isinstance(fields, dict) else None
+    return describe_package(file.stem, fields) if isinstance(fields, dict) else None
+
+
+def describe_package(name: str, fields: Mapping[str, Any]) -> MountedPackage | None:
+    """Return the package that the configuration of the mount `name` has; None for any other mount."""
+    address = fields.get("address")
     found = _parse(address) if isinstance(address, str) else None
     if found is None:
         return None
     kind = "npm" if found["launcher"] == "npx" else "pypi"
-    return MountedPackage(file.stem, kind, found["package"] or "", found["version"] or "", fields)
+    return MountedPackage(name, kind, found["package"] or "", found["version"] or "", fields)
 
 
 def mounted_packages(folder: Path) -> Iterator[MountedPackage]:

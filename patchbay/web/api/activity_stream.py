@@ -73,11 +73,18 @@ def stream_activity(
                 yield b"".join(frames)
 
 
-def stream_approvals(store: Store, settings: Settings, is_current: Callable[[], bool]) -> Iterator[bytes]:
+def stream_approvals(
+    store: Store,
+    settings: Settings,
+    is_current: Callable[[], bool],
+    find_state: Callable[[], object] | None = None,
+) -> Iterator[bytes]:
     """The event frames of one operator: `approvals` after each change of a call that waits, until the hub ends.
 
-    The stream ends when `is_current` is false.
+    With `find_state`, the event `attention` follows whenever it returns another value. The stream ends when
+    `is_current` is false.
     """
+    state = find_state() if find_state is not None else None
     with store.bus.subscribe([APPROVALS, ACCESS_ENDED, ENDING]) as mailbox:
         yield COMMENT
         sent_at = time.monotonic()
@@ -86,6 +93,11 @@ def stream_approvals(store: Store, settings: Settings, is_current: Callable[[], 
             if (got is not None and got[0] == ENDING) or not is_current():
                 return
             is_news = got is not None and got[0] == APPROVALS
+            now = find_state() if find_state is not None and not is_news else state
+            if now != state:
+                state, sent_at = now, time.monotonic()
+                yield format_event("attention", 1)
+                continue
             if not is_news and time.monotonic() - sent_at < min(KEEPALIVE_SECONDS, settings.keepalive):
                 continue
             sent_at = time.monotonic()

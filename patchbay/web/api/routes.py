@@ -166,7 +166,14 @@ DATA = (
         "/activity/events",
         "New calls as server-sent events, without an end.",
         other=EVENTS,
-        query=(*_CALLS, Query("only", "`approvals`: changes of waiting calls.", {"enum": ["", "approvals"]})),
+        query=(
+            *_CALLS,
+            Query(
+                "only",
+                "`approvals`: changes of waiting calls; `attention`: also of what else needs attention.",
+                {"enum": ["", "approvals", "attention"]},
+            ),
+        ),
     ),
     Route(
         "GET",

@@ -22,6 +22,7 @@ from patchbay.web.operator.changes import explain_refusal, follow_folder, read_c
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.registry import PAGE as REGISTRY
 from patchbay.web.pages.answers import render_answer, wants_json
+from patchbay.web.pages.attention import store_newest
 from patchbay.web.pages.site import Site
 
 PAGE = f"{REGISTRY}/updates"
@@ -69,8 +70,12 @@ class _UpdatesViews:
     def _page(
         self, status: int, problem: PatchbayError | None = None, held: Mapping[str, Any] | None = None
     ) -> Response:
+        packages = _describe_all(self._registries, list(mounted_packages(self._site.settings.servers)))
+        newest = {f"{one['kind']}:{one['package']}": one["newest"] for one in packages if one["newest"]}
+        if newest and not self._site.catalogue.readonly:
+            store_newest(self._site.catalogue.store, newest)
         data = {
-            "packages": _describe_all(self._registries, list(mounted_packages(self._site.settings.servers))),
+            "packages": packages,
             "problem": problem.message if problem else None,
             "held": held,
         }

@@ -129,13 +129,15 @@ class _ActivityViews:
         )
 
     def events(self) -> Response:
-        """GET /activity/events: new calls as server-sent events; with `only=approvals`, for the operator, the changes
-        of calls that wait for an approval. Raises TooManyStreams (503), InvalidParams, NotOperator.
+        """GET /activity/events: new calls as server-sent events.
+
+        With `only=approvals`, for the operator, the changes of calls that wait for an approval; with `only=attention`
+        also those of what else the home page shows. Raises TooManyStreams (503), InvalidParams, NotOperator.
         """
         wanted, places = self._requested_filter(), self._dispatcher.places
         only = request.args.get("only", "")
-        if only not in ("", "approvals"):
-            raise InvalidParams(f"only must be approvals; it is {only!r:.60}")
+        if only not in ("", "approvals", "attention"):
+            raise InvalidParams(f"only must be approvals or attention; it is {only!r:.60}")
         if only:
             self._site.operators.check_operator()
         if not self._watching.acquire():
@@ -151,7 +153,8 @@ class _ActivityViews:
         store = self._site.catalogue.store
         settings, may_stay = self._site.settings, self._site.find_stay()
         if only:
-            frames = stream_approvals(store, settings, may_stay)
+            state = self._site.find_attention if only == "attention" else None
+            frames = stream_approvals(store, settings, may_stay, state)
         else:
             frames = stream_activity(store, settings, wanted, partial(self._running, wanted), may_stay)
         response = Response(frames, content_type=STREAM)

@@ -19,6 +19,7 @@ from patchbay.web.access.approval_words import describe_call
 from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
+from patchbay.web.pages.attention import Attention
 from patchbay.web.pages.mcp import list_snippets, mend_values
 from patchbay.web.pages.schedules import list_failed_schedules
 from patchbay.web.pages.site import Site, base_url
@@ -27,7 +28,8 @@ from patchbay.web.pages.site import Site, base_url
 class _HomeViews:
     """One method for each page."""
 
-    def __init__(self, site: Site, approvals: Approvals, scheduler: Scheduler) -> None:
+    def __init__(self, site: Site, approvals: Approvals, scheduler: Scheduler, attention: Attention) -> None:
+        self._attention = attention
         self._site = site
         self._scheduler = scheduler
         self._approvals = approvals
@@ -36,7 +38,8 @@ class _HomeViews:
     def home(self) -> Response:
         """GET /: what needs attention with a link to the fix, the servers, the totals, and how to connect.
 
-        The operator also sees the calls that wait for an approval, changes that are held, and failed schedules.
+        The operator also sees the calls that wait for an approval, changes that are held, failed schedules, what is
+        nearly full, and packages with a newer version.
         """
         is_operator = self._site.operators.lenient_proof().is_operator
         rows, now = self._site.summaries(), self._approvals.now()
@@ -45,6 +48,7 @@ class _HomeViews:
         data = {"snippets": snippets, "servers": rows}
         data["approvals"] = [describe_approval(one, now) for one in waiting]
         unserved = self._unserved()
+        updates, looked, packages = self._attention.list_updates() if is_operator else ([], None, 0)
         response = render_answer(
             self._site,
             "home.html",
@@ -53,6 +57,10 @@ class _HomeViews:
             calls=[describe_call(one, now, self._site.settings.mode) for one in waiting],
             ailing=self._ailing(rows, is_operator),
             failed=list_failed_schedules(self._scheduler) if is_operator else [],
+            full=self._attention.list_full() if is_operator else [],
+            updates=updates,
+            looked=looked,
+            packages=packages,
             own=[row for row in rows if row["origin"] != BOOT],
             shipped=[row for row in rows if row["origin"] == BOOT],
             totals=add_up(rows),
@@ -136,9 +144,9 @@ def _describe_changes(reported: int, held: int) -> str:
     return f"{reported} {'entry' if reported == 1 else 'entries'} changed since the approval"
 
 
-def pages_blueprint(site: Site, approvals: Approvals, scheduler: Scheduler) -> Blueprint:
+def pages_blueprint(site: Site, approvals: Approvals, scheduler: Scheduler, attention: Attention) -> Blueprint:
     """The routes `/` and `/servers`."""
-    views = _HomeViews(site, approvals, scheduler)
+    views = _HomeViews(site, approvals, scheduler, attention)
     pages = Blueprint("pages", __name__)
     pages.add_url_rule("/", "home", views.home)
     pages.add_url_rule("/servers", "servers", views.servers)

@@ -54,13 +54,16 @@ class Site:
     `find_person` returns the name of the person who is signed in in the browser of the current request, or an empty
     text. `add_prefix_to_links` returns the JSON of a page with the path prefix in its links. `count_waiting_calls`
     returns the number of calls that wait for an approval, `count_failed_schedules` that of the schedules whose last run
-    failed.
+    failed, `count_full` that of what is nearly full. `find_attention` returns a value that changes with what the home
+    page of an operator shows.
     """
 
     find_person: Callable[[], str] = staticmethod(lambda: "")
     add_prefix_to_links: Callable[[Any], Any] = staticmethod(lambda data: data)
     count_waiting_calls: Callable[[], int] = staticmethod(lambda: 0)
     count_failed_schedules: Callable[[], int] = staticmethod(lambda: 0)
+    count_full: Callable[[], int] = staticmethod(lambda: 0)
+    find_attention: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -182,7 +185,8 @@ class Site:
             may_inspect=is_operator or self.settings.mode == "personal",
             has_people=self.settings.mode == "shared",
         )
-        home = approvals + count_ailing(seen.all(), is_operator) + (self.count_failed_schedules() if is_operator else 0)
+        others = self.count_failed_schedules() + self.count_full() if is_operator else 0
+        home = approvals + count_ailing(seen.all(), is_operator) + others
         return describe_navigation(here, reader, Waiting(home, approvals))
 
     def _problem(self) -> str | None:
