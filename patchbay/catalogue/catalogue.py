@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from secrets import token_bytes
@@ -93,6 +93,7 @@ class Catalogue(VisibleToAll):
         self.readonly = False
         self.grants: Grants | None = None
         self.access_problem: str | None = None
+        self.access_cid: str | None = None
         self._handlers = handlers
         self.connections = connections
         self._rooms, self._examine, self._needed = rooms, examine, needed or NeededServers()
@@ -115,6 +116,7 @@ class Catalogue(VisibleToAll):
         self._lock = threading.RLock()
         self.collector = Collector(store, settings.blob_hours * 3600)
         self.end_processes: Callable[[str], None] = lambda name: None
+        self.after_refresh: list[Callable[[], None]] = []
         self._ending = threading.Event()
         self.upkeep = Upkeep(store, self.collector, self._ending)
         self._threads: list[threading.Thread] = []
@@ -276,7 +278,7 @@ class Catalogue(VisibleToAll):
         self.mcps_problem = plan.mcps_problem
         self.readonly = plan.readonly
         self._listing = plan.listing if plan.listing != self._listing else self._listing
-        self.grants, self.access_problem = plan.access
+        (self.grants, self.access_problem), self.access_cid = plan.access, plan.stamp.access
         keys = {
             name: (row, plan.readonly, self._runs.get(name, 0), plan.lists.get(name, ()))
             for name, row in plan.rows.items()
@@ -330,6 +332,12 @@ class Catalogue(VisibleToAll):
         moved |= self._versions.announce_access(self.served)
         if self._versions.announce_listing(self._listing) or moved:
             self.store.bus.publish(NAMES_CHANGED)
+        for follow_up in self.after_refresh:
+            follow_up()
+
+    def announce_again(self, changed: Mapping[str, Collection[str]]) -> None:
+        """Announce the changed kinds of lists of servers once more; `""` stands for the listing of all servers."""
+        self._versions.announce_again(changed)
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -435,6 +443,8 @@ class Catalogue(VisibleToAll):
             if kind:
                 for each, one in changed.items():
                     self._versions.announce(each, one, kind if each == name else None)
+            for follow_up in self.after_refresh:
+                follow_up()
 
 
 def _mounts(servers: Iterable[Server]) -> list[Mount | Openable]:

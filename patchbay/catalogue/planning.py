@@ -66,13 +66,16 @@ class Refusal:
 
 
 class Stamp(NamedTuple):
-    """A state of the store: names of servers and drop-ins, lists that servers reported, revocations, single names."""
+    """A state of the store: names of servers and drop-ins, lists that servers reported, revocations, single names,
+    and the variable with the grants.
+    """
 
     servers: Mapping[str, str]
     drop_ins: Mapping[str, str]
     lists: Mapping[str, tuple[str, ...]]
     revoked: object
     single: tuple[str | None, ...]
+    access: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,10 @@ class Planner:
     def stamp(self) -> Stamp:
         """Return what a plan depends on, as CIDs."""
         names, lists = self._store.names, _reported_lists(self._store)
-        single = tuple(names.get(name) for name in (MCPS, LISTING, ACCESS, ROOT, BUILT_IN))
-        return Stamp(names.all(SERVERS), names.all(DROP_INS), lists, self._revocations.state(), single)
+        single = tuple(names.get(name) for name in (MCPS, LISTING, ROOT, BUILT_IN))
+        return Stamp(
+            names.all(SERVERS), names.all(DROP_INS), lists, self._revocations.state(), single, names.get(ACCESS)
+        )
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""

@@ -121,23 +121,30 @@ class Versions:
     def announce_listing(self, listing: AggregateListing) -> bool:
         """Record the listing of the aggregate; the first process to do so announces it."""
         before = self._store.names.get(LISTS)
-        tools, unlisted = listing.variable.tools, sorted(listing.unlisted)
-        plain = before is None and tools == Listing() and not unlisted
-        more = {"unlisted": unlisted} if unlisted else {}
-        after = None if plain else self._store.blobs.put(orjson.dumps(asdict(tools) | more))
+        unlisted = sorted(listing.unlisted)
+        plain = before is None and listing.variable.tools == Listing() and not unlisted
+        after = None if plain else self._store.blobs.put(_listing_bytes(listing))
         if before == after:
             return False
         self._store.names.move({LISTS: after}, AUTHOR, self._why)
         if self._moved_here(LISTS, after):
             # Which servers are listed concerns every list; a hub that is new announces nothing.
-            kinds = KINDS if self._unlisted(before) != unlisted else KINDS[:1]
-            seq = self._store.journal.append(CHANGES, orjson.dumps({"kinds": kinds}), self._keep)
-            self._store.bus.publish(CHANGED, orjson.dumps({"kinds": kinds, "seq": seq}))
+            self._publish_listing(KINDS if self._unlisted(before) != unlisted else KINDS[:1])
         return True
 
     def _unlisted(self, cid: str | None) -> list[str]:
         """Return the servers that were not listed with a recorded listing."""
         return list(orjson.loads(self._store.blobs.get(cid)).get("unlisted", ())) if cid else []
+
+    def announce_again(self, changed: Mapping[str, Collection[str]]) -> None:
+        """Announce the changed kinds of servers once more; the name without a server is that of the listing."""
+        if "" in changed:
+            self._publish_listing([kind for kind in KINDS if kind in changed[""]])
+        self._publish({name: kinds for name, kinds in changed.items() if name})
+
+    def _publish_listing(self, kinds: Sequence[str]) -> None:
+        seq = self._store.journal.append(CHANGES, orjson.dumps({"kinds": kinds}), self._keep)
+        self._store.bus.publish(CHANGED, orjson.dumps({"kinds": kinds, "seq": seq}))
 
     def announce_access(self, names: Iterable[str]) -> bool:
         """Record the variable `access`; the first process to do so announces that the lists of all servers changed."""
@@ -176,6 +183,16 @@ class Versions:
 def lists_cid(server: Server) -> str:
     """Return the CID that the name `lists/<name>` has once these lists are announced."""
     return cid_of(_digests(server))
+
+
+def listing_cid(listing: AggregateListing) -> str:
+    """Return the CID that the name `lists/` has once this listing of the aggregate is announced."""
+    return cid_of(_listing_bytes(listing))
+
+
+def _listing_bytes(listing: AggregateListing) -> bytes:
+    unlisted = sorted(listing.unlisted)
+    return orjson.dumps(asdict(listing.variable.tools) | ({"unlisted": unlisted} if unlisted else {}))
 
 
 def _digests(server: Server) -> bytes:

@@ -2,7 +2,8 @@
 
 Each worker of a hub builds the servers for itself, and the first one announces a change to all listeners of the hub. A
 client that lists at once may reach a worker that still builds: it would get the old list, and no further announcement.
-So a request waits until this worker serves what was announced.
+So a request waits until this worker serves what was announced. If that takes too long, it gets the old list, and this
+worker announces the change once more when it serves it: on all hubs, because the client may listen at another one.
 
 A list is compared with the journal each time. A call is not: it follows the messages of the bus, and reads the journal
 only after one, or when the last reading is old, so that it makes no query on its way.
@@ -16,13 +17,14 @@ import time
 import orjson
 
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.versions import lists_cid
+from patchbay.catalogue.versions import listing_cid, lists_cid
 from patchbay.errors import ContentError
 from patchbay.store import Subscription
-from patchbay.topics import CHANGED, CHANGES, LISTS
+from patchbay.topics import ACCESS, ANNOUNCED_ACCESS, CHANGED, CHANGES, LISTS
 
 WAIT_SECONDS = 1.0
-"""Seconds that requests wait for one announcement, at most; afterwards they get what this worker serves."""
+"""Seconds that requests wait for one announcement, at most; afterwards they get what this worker serves, and the
+announcement is repeated when this worker has caught up."""
 
 POLL_SECONDS = 0.01
 """Seconds between two looks at the servers of this worker."""
@@ -44,6 +46,9 @@ class AnnouncedLists:
         self._messages: Subscription | None = None
         self._heard = 0
         self._read = -1, 0.0
+        self._late: dict[str, set[str]] = {}
+        self._announcing = threading.Lock()
+        catalogue.after_refresh.append(self._announce_late)
 
     def follow(self) -> None:
         """Do what `wait` does if the bus told of a change since, or nothing was read for CURRENT_SECONDS."""
@@ -84,16 +89,38 @@ class AnnouncedLists:
         newest, since = self._store.journal.last(CHANGES + name), self._settled.get(name, self._start)
         if newest <= since:
             return False
-        entries = self._store.journal.read(CHANGES + name, since)
-        names = {orjson.loads(entry.data).get("server", "") for entry in entries} - {""}
+        announced: dict[str, set[str]] = {}
+        for entry in self._store.journal.read(CHANGES + name, since):
+            change = orjson.loads(entry.data)
+            announced.setdefault(change.get("server", ""), set()).update(change.get("kinds", ()))
         end = time.monotonic() + WAIT_SECONDS
-        while names and time.monotonic() < end:
-            names = {each for each in names if not self._is_current(each)}
-            if names:
-                self._never.wait(POLL_SECONDS)
+        names = set(announced)
+        while (names := {each for each in names if not self._is_current(each)}) and time.monotonic() < end:
+            self._never.wait(POLL_SECONDS)
+        if names:
+            with self._announcing:
+                for each in names:
+                    self._late.setdefault(each, set()).update(announced[each])
+            self._announce_late()  # this worker may have caught up since the last look
         self._settled[name] = newest
         return True
 
+    def _announce_late(self) -> None:
+        """Announce again what a request got too early and this worker serves now. Raises ContentError."""
+        if not self._late:
+            return
+        with self._announcing:
+            current = {name: kinds for name, kinds in self._late.items() if self._is_current(name)}
+            self._catalogue.announce_again(current)
+            for name in current:
+                del self._late[name]
+
     def _is_current(self, name: str) -> bool:
+        """Whether this worker serves the announced lists of a server; without a name, the listing of all servers."""
+        names = self._store.names
+        if not name:
+            return names.get(LISTS) == listing_cid(self._catalogue.listing) or names.get(LISTS) is None
+        if self._catalogue.access_cid not in (names.get(ANNOUNCED_ACCESS), names.get(ACCESS)):
+            return False  # another list for some callers
         server = self._catalogue.find_any(name)
-        return self._store.names.get(LISTS + name) == (lists_cid(server) if server is not None else None)
+        return names.get(LISTS + name) == (lists_cid(server) if server is not None else None)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
+from patchbay.boot.changes import change_names
 from patchbay.catalogue.operating import announced_lists
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
-from patchbay.topics import CHANGED, CHANGES, LISTS
-from tests.hubs import Hub
+from patchbay.topics import ACCESS, CHANGED, CHANGES, LISTING, LISTS
+from tests.hubs import Hub, Stream, modern_request
 from tests.waiting import BOUND, until
 
 CHANGED_TIMES = 5
@@ -41,6 +44,77 @@ def test_a_worker_lists_what_another_worker_has_announced(
     finally:
         for worker in workers:
             worker.close()
+
+
+@pytest.fixture
+def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hub]]:
+    """Two workers of one hub, whose requests do not wait for announced lists."""
+    monkeypatch.setattr(announced_lists, "WAIT_SECONDS", 0.0)
+    found = [Hub(tmp_path, {"moving.py": source(0)}, store="sqlite", workers=2, keepalive=1) for _ in range(2)]
+    for one in found:
+        assert one.client.get("/inspect").status_code  # its pages have a dispatcher of their own
+    yield found
+    for one in found:
+        one.close()
+
+
+def listen(worker: Hub, address: str) -> Stream:
+    """Return a subscription to the list of tools at a worker, after its acknowledgement."""
+    stream = worker.stream(
+        address, *modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    )
+    assert b"subscriptions/acknowledged" in next(stream)
+    return stream
+
+
+def heard(stream: Stream) -> None:
+    """Wait for the next notification that the list of tools changed; a silent stream yields signs of life."""
+    until(lambda: b"tools/list_changed" in next(stream), "a notification that the list changed")
+
+
+def tools_of(worker: Hub, address: str) -> list[str]:
+    return [each["name"] for each in worker.modern(address, "tools/list").result["tools"]]
+
+
+def test_a_client_that_got_the_old_list_from_a_late_worker_hears_of_the_change_again(workers: list[Hub]) -> None:
+    """A client lists once for each announcement: without another one it keeps the old list until the next change."""
+    early, late = workers
+    stream = listen(early, "moving")
+    with late.catalogue._lock:  # the late worker does not get to build
+        (early.servers / "moving.py").write_text(source(1))
+        heard(stream)
+        assert tools_of(late, "moving") == ["tool_0"]
+    heard(stream)
+    assert tools_of(late, "moving") == ["tool_1"]
+    stream.close()
+
+
+def test_a_client_hears_again_of_a_listing_that_a_late_worker_did_not_apply(workers: list[Hub]) -> None:
+    early, late = workers
+    stream = listen(early, "")
+    with late.catalogue._lock:
+        store = early.catalogue.store
+        change_names(store, {LISTING: store.blobs.put(b'{"exclude": ["moving.*"]}')}, "test", "hide its tools")
+        heard(stream)
+        assert "moving__tool_0" in tools_of(late, "")
+    heard(stream)
+    assert "moving__tool_0" not in tools_of(late, "")
+    stream.close()
+
+
+def test_a_client_hears_again_of_grants_that_a_late_worker_did_not_apply(workers: list[Hub]) -> None:
+    """Grants change what a caller sees, and no list that is stored."""
+    early, late = workers
+    stream = listen(early, "moving")
+    with late.catalogue._lock:
+        store = early.catalogue.store
+        grants = {"grants": [{"to": ["*"], "may": ["see"], "on": ["moving", "-moving.tool_0"]}]}
+        change_names(store, {ACCESS: store.blobs.put(orjson.dumps(grants))}, "test", "hide one tool")
+        heard(stream)
+        assert tools_of(late, "moving") == ["tool_0"]
+    heard(stream)
+    assert tools_of(late, "moving") == []
+    stream.close()
 
 
 def test_requests_wait_once_for_lists_that_this_worker_does_not_get(
