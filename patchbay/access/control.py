@@ -53,6 +53,10 @@ class AccessControl:
             return self._catalogue
         return self._look_up(sender)[3]
 
+    def catch_up(self) -> None:
+        """Bring the servers and the grants of this process up to date, before an answer no that ends something."""
+        self._catalogue.catch_up()
+
     def rights(self, sender: Principal) -> Rights:
         """Return what a sender may do now."""
         return self._look_up(sender)[2]

@@ -180,8 +180,16 @@ class PersonalKeys:
         """Whether the key of a sender is the present one of its name, and has not expired.
 
         A sender without the name of a credential, which an earlier version stored, has a key of its name and scopes.
+        Before the answer no, the journal is read: another process may have made the key just now.
         """
         self._read_new_entries()
+        if self._is_present(sender):
+            return True
+        with self._lock:
+            self._read()
+        return self._is_present(sender)
+
+    def _is_present(self, sender: Principal) -> bool:
         key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
         if key is None or key.is_expired(self.now()):
             return False

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.access import keys as keys_module
 from patchbay.access.authentication import Credentials, Unauthorized
 from patchbay.access.keys import PREFIX, KeyExists, PersonalKeys, UnknownKey, parse_expiry
 from patchbay.access.principals import Principal
@@ -115,6 +116,16 @@ def test_another_process_has_a_new_key_and_loses_a_revoked_one(tmp_path: Path) -
     assert not other.is_current(Principal("key:ann"))
     mine.close()
     theirs.close()
+
+
+def test_a_key_that_another_process_has_just_made_counts_as_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks about a credential ends something for good: a webhook, a job, a stream."""
+    monkeypatch.setattr(keys_module, "CHECK_SECONDS", 3600.0)
+    store = MemoryStore()
+    one, other = PersonalKeys(store), PersonalKeys(store)
+    assert not other.is_current(Principal("key:ann"))  # the other process has looked
+    sender = one.authenticate(sent(one.make("ann")))
+    assert sender is not None and other.is_current(sender)
 
 
 def test_two_processes_make_keys_at_once_without_losing_one(tmp_path: Path) -> None:

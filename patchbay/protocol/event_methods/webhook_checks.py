@@ -21,7 +21,17 @@ from patchbay.protocol.webhooks.subscriptions import Webhook
 
 
 def why_webhook_ended(access: AccessControl, webhook: Webhook) -> PatchbayError | None:
-    """Return why a subscription has to end now; None if it goes on. Raises UnavailableServer for a broken server."""
+    """Return why a subscription has to end now; None if it goes on. Raises UnavailableServer for a broken server.
+
+    The hub that delivers may know the server, or its new schemas, later than the hub that took the subscription.
+    """
+    if _find_reason(access, webhook) is None:
+        return None
+    access.catch_up()
+    return _find_reason(access, webhook)
+
+
+def _find_reason(access: AccessControl, webhook: Webhook) -> PatchbayError | None:
     if not access.is_current(webhook.principal):
         return EventForbidden("the credentials of this subscription are no longer valid", {"reason": "Access revoked"})
     server = _find(access, webhook)
