@@ -242,7 +242,7 @@ def _depth(value: Any) -> int:
 def readable_id(value: Any) -> Id | None:
     """Return the id of a message that may be malformed; None unless JSON-RPC allows the id."""
     id = value.get("id") if isinstance(value, dict) else None
-    return id if isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool)) else None
+    return id if type(id) is int or type(id) is str else None
 
 
 def message(value: Any) -> Message:

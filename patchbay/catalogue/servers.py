@@ -181,7 +181,9 @@ class ServerCache(Generic[Key, Value]):
 
     def get(self, server: Server, key: Key, compute: Callable[[], Value]) -> Value:
         """Return the value of a key, computed at the first request. Two threads get the same value."""
-        values: dict[Key, Value] = server.cached.setdefault(self, {})
+        values: dict[Key, Value] | None = server.cached.get(self)
+        if values is None:
+            values = server.cached.setdefault(self, {})
         if key not in values:
             values.setdefault(key, compute())
         return values[key]

@@ -78,9 +78,11 @@ class TransportInfo(NamedTuple):
         return self.headers.get("mcp-session-id") if self.headers is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The terms of one message: revision, capabilities, lowest log level (None: no log messages), session or None."""
+class Caller(NamedTuple):
+    """The terms of one message: revision, capabilities, lowest log level (None: no log messages), session or None.
+
+    A tuple, because each message makes one.
+    """
 
     revision: Revision
     capabilities: Mapping[str, Any]

@@ -194,7 +194,7 @@ def _read_name_and_arguments(params: Mapping[str, Any]) -> tuple[str, dict[str, 
 
 
 def _call(context: RequestContext, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
-    call = new_call(context.services.catalogue.hub, context.server, descriptor, arguments, **_terms(context))
+    call = new_call(context.services.catalogue.hub, context.server, descriptor, arguments, _terms(context))
     _record(context, descriptor, call)
     return call
 
@@ -259,38 +259,23 @@ def _failed(context: RequestContext, sentence: str) -> Result:
     return Result(context.request.id, stamped(result, context.server, context.caller.revision))
 
 
-class _Silence:
-    """The time since the last message to a caller. A tool may yield many events that this caller does not get; the hub
+def _conversation(context: RequestContext, work: TaskWork, promised: bool = True) -> Answers:
+    """Drive an activation to its end; the last message is the answer. A cancelled call gets no answer.
+
+    A tool may yield many events that this caller does not get. A Pause follows them from time to time, because the hub
     notices that a caller has left only when it sends a message.
     """
-
-    def __init__(self) -> None:
-        self._since, self._bound = time.monotonic(), FIRST_PAUSE
-
-    def ends(self) -> None:
-        """Note that a message is sent now."""
-        self._since, self._bound = time.monotonic(), NEXT_PAUSE
-
-    def too_long(self) -> bool:
-        """Whether a Pause is due; if so, note it as sent."""
-        due = time.monotonic() - self._since >= self._bound
-        if due:
-            self.ends()
-        return due
-
-
-def _conversation(context: RequestContext, work: TaskWork, promised: bool = True) -> Answers:
-    """Drive an activation to its end; the last message is the answer. A cancelled call gets no answer."""
     call, events, fold = work.call, work.events, work.fold
     notifier = Notifier(context.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(context) if _answers_given(context) else None
-    run, reply, handed_on, silence = context.run, None, False, _Silence()
+    run, reply, handed_on = context.run, None, False
+    sent_at, silence = time.monotonic(), FIRST_PAUSE
     try:
         while True:
             event = events.send(reply)
             kind, reply = type(event), None
             if isinstance(event, Pause):
-                silence.ends()
+                sent_at, silence = time.monotonic(), NEXT_PAUSE
                 yield event
                 continue
             if run is not None:
@@ -310,9 +295,10 @@ def _conversation(context: RequestContext, work: TaskWork, promised: bool = True
                 reply = yield from asker.ask(event, call)
             else:
                 for message in notifier.notifications_for(event):
-                    silence.ends()
+                    sent_at, silence = time.monotonic(), NEXT_PAUSE
                     yield message
-                if silence.too_long():
+                if time.monotonic() - sent_at >= silence:
+                    sent_at, silence = time.monotonic(), NEXT_PAUSE
                     yield PAUSE
         if not call.cancelled:
             yield Result(context.request.id, work.answer(fold), promised=promised)

@@ -66,9 +66,11 @@ def _suggestions(context: RequestContext, descriptor: Descriptor, function: str,
         context.server,
         None,
         {"value": typed, "arguments": others if isinstance(others, dict) else {}},
-        principal=context.caller.wire.principal,
-        sender=context.caller.wire.sender,
-        cancelled=context.cancelled,
+        {
+            "principal": context.caller.wire.principal,
+            "sender": context.caller.wire.sender,
+            "cancelled": context.cancelled,
+        },
     )
     call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)
     collected = Fold()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from patchbay.access.approvals import Approvals
@@ -29,6 +29,9 @@ from patchbay.protocol.webhooks.subscriptions import Webhooks
 from patchbay.rooms.rooms import Rooms
 from patchbay.settings import Settings
 
+MAX_KNOWN_PRINCIPALS = 1024
+"""Principals whose rule for large results is remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class HubServices:
@@ -54,6 +57,7 @@ class HubServices:
     webhook_sender: Sender
     scheduler: Scheduler
     jobs: Jobs
+    _references: dict[str, Reference] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def ledger(self) -> Ledger:
@@ -66,4 +70,9 @@ class HubServices:
 
     def reference(self, principal: str) -> Reference:
         """Return the rule for large results of a principal: the function that stores them, and the limit."""
-        return Reference(self.keep(principal), self.settings.inline_limit)
+        found = self._references.get(principal)
+        if found is None:
+            if len(self._references) >= MAX_KNOWN_PRINCIPALS:
+                self._references.clear()
+            found = self._references[principal] = Reference(self.keep(principal), self.settings.inline_limit)
+        return found

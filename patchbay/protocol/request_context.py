@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording
@@ -15,9 +14,8 @@ from patchbay.messages.callers import Caller
 from patchbay.protocol.hub_services import HubServices
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """One request with its caller, its server, and its cancel flag.
+class RequestContext(NamedTuple):
+    """One request with its caller, its server, and its cancel flag. A tuple, because each request makes one.
 
     `proxied` says that the client called the tool through `call_tool`. `asked_uri` is the URI that the client
     knows, where the server has another one. `app` is the URI of the app that sends the request, empty for one that no
@@ -28,7 +26,7 @@ class RequestContext:
     request: Request
     caller: Caller
     server: Server
-    cancelled: CancelFlag = field(default_factory=CancelFlag)
+    cancelled: CancelFlag
     proxied: bool = False
     asked_uri: str | None = None
     app: str | None = None

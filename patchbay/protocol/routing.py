@@ -68,7 +68,7 @@ def _owner_for_apps(request: Request, server: Aggregate) -> Server | None:
 def _app_in(request: Request) -> str | None:
     """Return the URI of the app that sends a request, empty if it is not one; None for any other request."""
     meta = request.params.get("_meta")
-    app = meta.get(APP) if isinstance(meta, Mapping) else None
+    app = meta.get(APP) if meta is not None and isinstance(meta, Mapping) else None
     if app is None or request.method not in ("tools/call", "resources/read"):
         return None
     return app if isinstance(app, str) and app.startswith(APP_SCHEME) else ""

@@ -140,17 +140,15 @@ def check_visibility(server: Server, tool: Descriptor, app: str | None, shows_ap
     `app` is the URI of the app that calls, empty for one that the endpoint does not have; `shows_apps` says that the
     client declares the extension for apps.
     """
-    where = f"the tool {tool.name!r:.140} on {server.name}"
     if app is not None:
-        if not app or not tool.is_for_apps:
-            raise UnknownTool(
-                f"{where} is not for this app: an app may call the tools of its own server whose _meta.ui.visibility"
-                " includes app"
-            )
-    elif not tool.is_for_models and not shows_apps:
-        raise UnknownTool(
-            f"{where} is for apps only: expected a client that declares the extension {APPS}; call a tool of tools/list"
-        )
+        if app and tool.is_for_apps:
+            return
+        words = "not for this app: an app may call the tools of its own server whose _meta.ui.visibility includes app"
+    elif tool.is_for_models or shows_apps:
+        return
+    else:
+        words = f"for apps only: expected a client that declares the extension {APPS}; call a tool of tools/list"
+    raise UnknownTool(f"the tool {tool.name!r:.140} on {server.name} is {words}")
 
 
 def check_reading_app(server: Server, uri: str, app: str) -> None:
@@ -181,8 +179,9 @@ def run_tool(
     Raises WrongArguments with `{"details": [{path, message}]}`, OverQuota.
     """
     check_arguments(server, descriptor, arguments)
-    call = new_call(hub, server, descriptor, arguments, **terms)
-    call.end_by(no_later_than)
+    call = new_call(hub, server, descriptor, arguments, terms)
+    if no_later_than != math.inf:
+        call.end_by(no_later_than)
     call.chain = call.chain or (f"{server.name}.{descriptor.name}",)
     return ToolRun(hub, server, descriptor, call, reference, passed_on)
 
@@ -236,7 +235,11 @@ def count_call(hub: CatalogueHub, call: Call, server: str, run: CallRecording | 
 
 
 def new_call(
-    hub: CatalogueHub, server: Server, descriptor: Descriptor | None, arguments: dict[str, Any], **terms: Any
+    hub: CatalogueHub,
+    server: Server,
+    descriptor: Descriptor | None,
+    arguments: dict[str, Any],
+    terms: Mapping[str, Any],
 ) -> Call:
     """Return the Call of a descriptor (or None) with its deadline; `terms` are the fields that depend on the caller."""
     target = descriptor.target if descriptor is not None else {}

@@ -80,7 +80,7 @@ class SharedPlace:
     `counted` is its place in the quotas. To release takes no lock: the garbage collector may do it in any thread.
     """
 
-    __slots__ = ("_all", "_calls", "_counted", "_resting", "delay")
+    __slots__ = ("_all", "_calls", "_counted", "_is_released", "_resting", "delay")
 
     def __init__(self, places: set[int], resting: set[int], calls: RunningCalls) -> None:
         self.delay = 0.0
@@ -88,8 +88,10 @@ class SharedPlace:
         self._resting = resting
         self._calls = calls
         self._counted: CallPlace | None = None
-        places.add(id(self))
-        calls.begun[id(self)] = time.monotonic()
+        self._is_released = False
+        me = id(self)
+        places.add(me)
+        calls.begun[me] = time.monotonic()
 
     def count(self, counted: CallPlace | None) -> None:
         """Release `counted`, the place in the quotas, together with this one."""
@@ -118,12 +120,15 @@ class SharedPlace:
 
     def release(self) -> None:
         """Leave the place to another call."""
-        begun, resting = self._calls.begun.pop(id(self), None), self._calls.resting.pop(id(self), None)
-        if begun is None and resting is None:
+        if self._is_released:
             return
-        self._all.discard(id(self))
-        self._resting.discard(id(self))
-        self._calls.ended = time.monotonic()
+        calls, me = self._calls, id(self)
+        if calls.begun.pop(me, None) is None and calls.resting.pop(me, None) is None:
+            return
+        self._is_released = True
+        self._all.discard(me)
+        self._resting.discard(me)
+        calls.ended = time.monotonic()
         if self._counted is not None:
             self._counted.release()
 

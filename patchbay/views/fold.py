@@ -69,7 +69,7 @@ class Fold:
         if ending.result is not None:
             return dict(ending.result)
         content = [*self._items, *self._open_text()]
-        if not any(item["type"] == "text" for item in content):
+        if self._uses and not any(item["type"] == "text" for item in content):
             content += [_text(use) for use in self._uses]
         if isinstance(ending, Failed):
             return {"content": [*content, _text(ending.message)], "isError": True}

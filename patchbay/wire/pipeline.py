@@ -125,13 +125,13 @@ class Pipeline:
 
     def _finish(self, reply: Reply, request: Request, place: WorkPlace | None, holder: str | None) -> Reply:
         """Return the answer as it is sent; what the request holds is given back now, or at the end of the answer."""
-        if holder is not None:
+        if holder is not None and reply.headers:  # a refusal for a quota has a header
             reply = self._refusals.held(reply, holder)
         if request.body.held is not None:
             reply.call_at_close(request.body.release)
         if place is None:
             return reply
-        if not reply.holds_thread and (request.background is not None or isinstance(reply.body, bytes)):
+        if isinstance(reply.body, bytes) or (request.background is not None and not reply.holds_thread):
             place.leave()
             return reply
         reply.call_at_close(place.leave)

@@ -64,7 +64,9 @@ class Function:
         if not self._required <= arguments.keys():
             missing = ", ".join(repr(key) for key in self._names if key in self._required and key not in arguments)
             raise ToolFailed(f"missing argument {missing} of {self.name}")
-        bound = {self._keys.get(name, name): value for name, value in arguments.items()}
+        bound = (
+            {self._keys.get(name, name): value for name, value in arguments.items()} if self._keys else {**arguments}
+        )
         for key, adapter in self._converters.items():
             if key in bound:
                 bound[key] = _convert(key, bound[key], adapter)

@@ -23,7 +23,7 @@ from patchbay.background import BackgroundLoop
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.functions import attaching, call_function, emit_value, events_of_value, run_function
+from patchbay.kinds.python.functions import attaching, call_function, emit_value, list_events, run_function
 from patchbay.raised.exceptions import attach_raised
 from patchbay.threads.interrupts import Stopped, raise_in
 from patchbay.threads.runner_threads import RunnerCall
@@ -287,7 +287,7 @@ def _call(definition: Definition, call: Call) -> list[Event] | _Unfinished:
     value = call_function(definition, call, None)
     if not isinstance(value, str) and isinstance(value, (Awaitable, AsyncIterator, Iterator)):
         return _Unfinished(value)
-    return list(events_of_value(value, call))
+    return list_events(value, call)
 
 
 def _processor_seconds(thread: int) -> float:

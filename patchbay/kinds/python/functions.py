@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from typing import Any, Protocol
 
 from patchbay.activation import Call
-from patchbay.events import Event, Question
+from patchbay.events import Event, Question, Text
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
-from patchbay.outputs import Redirected, events_of
+from patchbay.outputs import Redirected, clean, events_of
 from patchbay.raised.exceptions import attach_raised
 from patchbay.redirects import follow_redirect
 from patchbay.threads.interrupts import Stopped
@@ -66,7 +66,15 @@ def emit_value(value: Any, call: Call, job: FunctionCall) -> list[Event]:
             value = asyncio.run(_await_value(value, call, job))
         if isinstance(value, Iterator):
             value = _drain(value, call, job)
-    return list(events_of_value(value, call))
+    return list_events(value, call)
+
+
+def list_events(value: Any, call: Call) -> list[Event]:
+    """Return the events of a value that a function returned. Most values are texts, which are quicker than all others.
+
+    Raises what `events_of_value` raises.
+    """
+    return [Text(clean(value))] if type(value) is str else list(events_of_value(value, call))
 
 
 def events_of_value(value: Any, call: Call) -> Iterator[Event]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -121,7 +120,10 @@ class McpOverHttp:
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         wire = TransportInfo(
-            *(endpoint, mcp_headers(request.headers), request.sender, stream),
+            endpoint,
+            mcp_headers(request.headers),
+            request.sender,
+            stream,
             strict=not endpoint,
             operator=operator,
             find_base_url=partial(find_base_url, request),
@@ -165,6 +167,8 @@ class McpOverHttp:
     ) -> Reply:
         """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
+        if isinstance(first, Result) and "_meta" not in sent.params:
+            return json_reply(first)  # it wants no progress
         if isinstance(first, Pause) and not (caller.wire.streams and _wants_progress(sent)):
             return Reply(later=self._reply_later(first, sent, caller, answers, leave), leave=leave)
         return self._reply_with(first, sent, caller, answers, leave)
@@ -237,7 +241,7 @@ class McpOverHttp:
         # A copy of the headers: those of the request keep all of it, which no stream needs.
         headers, give_back_body = dict(caller.wire.headers or {}), caller.wire.give_back_body
         wire = caller.wire._replace(waits=True, headers=headers, find_base_url=str, give_back_body=bool)
-        caller = replace(caller, wire=wire)
+        caller = caller._replace(wire=wire)
         sent = without_padding(sent)
 
         def begin() -> Reply:
