@@ -105,6 +105,13 @@ class Hub(Protocol):
         """
         ...
 
+    def pass_on_reading(self, entry: Any, uri: str, call: Call) -> Events:
+        """Return the events of the origin of a resource, template or prompt of a toolset (its descriptor).
+
+        `uri` is what is read, "" for a prompt. Raises ToolFailed, ResourceNotFound and InvalidParams.
+        """
+        ...
+
     def configured(self, kind: str, call: Call) -> dict[str, str]:
         """Return by name the texts of all `variables`, or the definitions of all enabled `servers`.
 

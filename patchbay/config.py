@@ -159,10 +159,10 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
         raise ConfigError(
             where, "environment", "expected this field only with isolation process; this server has isolation inline"
         )
-    is_composed = found is not None and found[1].compose is not None  # its tools are those of other servers
+    is_composed = found is not None and found[1].compose is not None  # its entries are those of other servers
     for name, tool in () if is_composed else value.get("tools", {}).items():
         check_tool(tool, where, f"tools.{name}")
-    for name, resource in value.get("resources", {}).items():
+    for name, resource in () if is_composed else value.get("resources", {}).items():
         check_uri(resource["uri"], where, f"resources.{name}.uri")
     return {**value, **unused}
 

@@ -161,6 +161,18 @@ class OriginServer(Protocol):
     def tools(self) -> Mapping[str, Descriptor]: ...
 
     @property
+    def resources(self) -> Mapping[str, Descriptor]: ...
+
+    @property
+    def templates(self) -> Mapping[str, Descriptor]: ...
+
+    @property
+    def prompts(self) -> Mapping[str, Descriptor]: ...
+
+    @property
+    def skills(self) -> Mapping[str, Any]: ...
+
+    @property
     def config(self) -> Fields: ...
 
     @property
@@ -176,12 +188,32 @@ class OriginServer(Protocol):
     def audience(self) -> Audience | None: ...
 
 
+class FindUriOwners(Protocol):
+    """Decides which server has each URI and each URI template of several servers, as the catalogue does for all."""
+
+    def __call__(
+        self, resources: Mapping[str, Sequence[str]], templates: Mapping[str, Sequence[str]], /
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return the server of each URI, and of each template in the order in which they are tried.
+
+        The arguments are the URIs and the templates by server; one that no server may have is left out.
+        """
+        ...
+
+
+def _no_owners(
+    resources: Mapping[str, Sequence[str]], templates: Mapping[str, Sequence[str]], /
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return {}, {}
+
+
 @dataclass(frozen=True, slots=True)
 class Composed:
     """A server that is made of entries of others: its name, its fields, and the servers that it may choose from.
 
     `servers` are served, by name; those in `named_only` are toolsets, which only a name without wildcards chooses.
     `is_past` says that it is an earlier version, whose author may have taken back since what it gives.
+    `find_uri_owners` decides between servers that have one URI.
     """
 
     name: str
@@ -189,6 +221,7 @@ class Composed:
     servers: Mapping[str, OriginServer]
     named_only: frozenset[str] = frozenset()
     is_past: bool = False
+    find_uri_owners: FindUriOwners = _no_owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +232,7 @@ class ServerParts:
     mounted server, `api` what the hub maintains for a mounted HTTP API; `offers` holds the capabilities that the server
     declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved,
     `audience` who sees what of it (None when all see the same), `first_seen` when the hub first saw a resource or
-    template (Unix time in seconds).
+    template (Unix time in seconds), `skills` the skills of a server that is made of others.
     """
 
     handler: Handler
@@ -221,6 +254,7 @@ class ServerParts:
     audience: Audience | None = None
     events: Mapping[str, Descriptor] = field(default_factory=dict)
     first_seen: Mapping[str, float] = field(default_factory=dict)
+    skills: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -31,19 +31,31 @@ from patchbay.arguments import describe_problems, problems, validator
 from patchbay.background import run_in_background
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
+from patchbay.catalogue.reading.prompts import prompt_events
 from patchbay.catalogue.reading.resources import (
     CatalogueForReading,
     content_of_result,
     find_changing_tool,
+    find_resource,
     read_resource,
+    resource_events,
 )
+from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, scheme_of
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
 from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, OverQuota, PatchbayError, ServerFailed, ToolFailed, UnknownServer
-from patchbay.events import Ending, Failed
+from patchbay.errors import (
+    ContentError,
+    OverQuota,
+    PatchbayError,
+    ResourceNotFound,
+    ServerFailed,
+    ToolFailed,
+    UnknownServer,
+)
+from patchbay.events import Done, Ending, Failed
 from patchbay.kind import kind_named
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
 from patchbay.redirects import REDIRECT_PREFIX
@@ -175,8 +187,88 @@ class CatalogueHub:
             raise ToolFailed(f"too many calls of {shown}; try again in {seconds} s") from problem
         return share_time_limits(call, inner, self._origin_events(server, descriptor, inner, place))
 
-    def _find_origin(self, entry: Descriptor, call: Call) -> Server:
-        """Return the server with the origin of an entry. Raises ToolFailed.
+    def pass_on_reading(self, entry: Descriptor, uri: str, call: Call) -> Events:
+        """Return the events of the origin of a resource, template or prompt of a toolset; `uri` is what is read.
+
+        A template gives what it matches, but no resource that its server lists by itself: that one is chosen apart.
+        Raises ToolFailed, ResourceNotFound and InvalidParams.
+        """
+        server = self._find_origin(entry, call, uri)
+        origin, seen = entry.origins[0], self._seen_by(call)
+        descriptor = server.entry(entry.kind, origin.name)
+        assert descriptor is not None
+        capabilities = _without_tasks(call.capabilities) if server.upstream is not None else call.capabilities
+        shown = call.shown or f"{call.server}.{uri or entry.name}"
+        inner = replace(call, server=server.name, capabilities=capabilities, shown=shown)
+        if entry.kind == "prompt":
+            events = prompt_events(server, descriptor, inner, self._conceal)
+        else:
+            found = find_resource(self._catalogue, server, uri, call.principal)
+            is_listed = found.descriptor is not None and found.descriptor.kind == "resource" and uri in server.resources
+            if entry.kind == "template" and is_listed:
+                raise ResourceNotFound(uri)
+            # What the hub itself shows depends on the rights of the caller, also behind a toolset.
+            events = resource_events(seen, server, found, inner, self._conceal)
+            events = self._with_own_uris(events, uri, server, call.server)
+        try:
+            place = self.begin_origin_call(call.sender, server.name)
+        except OverQuota as problem:
+            raise ToolFailed(f"too many calls of {shown}; try again in {problem.retry_after} s") from problem
+        events = events if place is None else folded(events, ValueFold(False), place=place)
+        return share_time_limits(call, inner, events)
+
+    def _with_own_uris(self, events: Events, uri: str, server: Server, toolset: str) -> Events:
+        """Yield the events of a read; contents under a URI of another server stand under the one that was read."""
+        reply: Any = None
+        try:
+            while True:
+                event = events.send(reply)
+                if isinstance(event, Done) and event.result is not None:
+                    event = replace(event, result=self._own_contents(event.result, uri, server, toolset))
+                reply = yield event
+        except StopIteration:
+            return
+        finally:
+            events.close()
+
+    def _own_contents(self, result: Mapping[str, Any], uri: str, server: Server, toolset: str) -> Mapping[str, Any]:
+        contents = result.get("contents")
+        if not isinstance(contents, list):
+            return result
+        try:
+            listed = self._catalogue.find(toolset).resources
+        except UnknownServer:
+            listed = {}
+
+        def is_own(name: Any) -> bool:
+            if name == uri or not isinstance(name, str):
+                return True
+            owner = listed.get(name)
+            if owner is not None:
+                return bool(owner.origins) and owner.origins[0].server == server.name
+            return scheme_of(name) not in HUB_SCHEMES
+
+        shown = [
+            {**one, "uri": uri} if isinstance(one, Mapping) and not is_own(one.get("uri")) else one for one in contents
+        ]
+        return {**result, "contents": shown}
+
+    def find_origin(self, entry: Descriptor, call: Call) -> tuple[Server, Descriptor]:
+        """Return the server and the entry behind an entry of a toolset, through other toolsets to the last one.
+
+        Raises ToolFailed as `pass_on` does.
+        """
+        call = replace(call, shown=_shown(entry, call))
+        while True:
+            server = self._find_origin(entry, call)
+            found = server.entry(entry.kind, entry.origins[0].name)
+            assert found is not None
+            if not found.origins:
+                return server, found
+            entry = found
+
+    def _find_origin(self, entry: Descriptor, call: Call, uri: str = "") -> Server:
+        """Return the server with the origin of an entry; `uri` is what is read by a template. Raises ToolFailed.
 
         No sentence names the origin: a caller may use an entry without a right to know what is behind it.
         """
@@ -187,9 +279,10 @@ class CatalogueHub:
             server = (seen if origin.needs_right else self._catalogue).find(origin.server)
         except UnknownServer as problem:
             raise ToolFailed(f"{shown} is not available now: the server behind it is not served") from problem
-        found = server.tools.get(origin.name)
+        found = server.entry(entry.kind, origin.name)
         is_hidden = server.audience is not None and origin.name in server.audience.hidden_from(call.principal)
-        if found is None or is_hidden or seen.forbids(origin.server, origin.name):
+        is_denied = seen.forbids(origin.server, origin.name) or (uri != "" and seen.forbids(origin.server, uri))
+        if found is None or is_hidden or is_denied:
             raise ToolFailed(f"{shown} is not available now")
         if found.digest != origin.digest:
             raise ToolFailed(f"{shown} has changed since it was listed: list the tools again")

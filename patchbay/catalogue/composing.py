@@ -10,7 +10,9 @@ import logging
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from patchbay.catalogue.reading.uri_owners import UriOwners
 from patchbay.catalogue.servers import Server
 from patchbay.entry_patterns import fits, names_server, splits
 from patchbay.kind import Composed, Configuration, ServerParts, kind_named
@@ -109,10 +111,31 @@ def compose_server(
     if compose is None:
         return base
     try:
-        return _with_parts(base, compose(Composed(base.name, base.config, servers, named_only, is_past)), readonly)
+        find_owners = partial(_find_uri_owners, servers)
+        composed = Composed(base.name, base.config, servers, named_only, is_past, find_owners)
+        return _with_parts(base, compose(composed), readonly)
     except Exception:
         log.exception("the server %s is not served: %s", base.name, CANNOT_BE_MADE)
         return replace(base, broken=CANNOT_BE_MADE)
+
+
+def _find_uri_owners(
+    servers: Mapping[str, Server], resources: Mapping[str, Sequence[str]], templates: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the server of each URI and template, as `patchbay.kind.FindUriOwners` describes it."""
+    parts = [
+        replace(
+            servers[name],
+            resources={uri: servers[name].resources[uri] for uri in resources.get(name, ())},
+            templates={key: servers[name].templates[key] for key in templates.get(name, ())},
+        )
+        for name in dict.fromkeys((*resources, *templates))
+    ]
+    owners = UriOwners.of(parts)
+    return (
+        {uri: owner.name for uri, (owner, _) in owners.resources.items()},
+        {key: owner.name for key, (owner, _) in owners.templates.items()},
+    )
 
 
 def _with_parts(base: Server, parts: ServerParts, readonly: bool) -> Server:
@@ -121,6 +144,10 @@ def _with_parts(base: Server, parts: ServerParts, readonly: bool) -> Server:
     return replace(
         base,
         tools={name: one for name, one in tools.items() if one.read_only or not readonly},
+        resources=parts.resources,
+        templates=parts.templates,
+        prompts=parts.prompts,
+        skills=parts.skills,
         problems=(*parts.problems, *base.listing.problems(parts.tools)),
         handler=parts.handler,
         streams=any(one.target.get("streams") for one in tools.values()),

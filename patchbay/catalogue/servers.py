@@ -148,6 +148,13 @@ class Server:
         entries: Mapping[str, Descriptor] = self.visible_tools if kind == "tools" else getattr(self, kind)
         return entries
 
+    def entry(self, kind: str, key: str) -> Descriptor | None:
+        """Return a tool, resource (a file of a skill included), template or prompt by its name or URI, or None."""
+        if kind == "resource":
+            return self.resources.get(key) or self.skill_files.get(key)
+        groups = {"tool": self.tools, "template": self.templates, "prompt": self.prompts}
+        return groups[kind].get(key)
+
     @cached_property
     def skill_files(self) -> dict[str, Descriptor]:
         """Every file of every skill by its URI; only each SKILL.md is also among the resources."""

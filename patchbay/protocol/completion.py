@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from patchbay.activation import Call
+from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.events import Failed
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.run_tool import count_call, new_call, owner_of
+from patchbay.protocol.run_tool import count_call, new_call
 from patchbay.protocol.translate import stamped
 from patchbay.raised.exceptions import attach_raised
 from patchbay.views.fold import Fold, folded
@@ -36,12 +39,18 @@ def complete(context: RequestContext) -> dict[str, Any]:
     typed = argument.get("value", "")
     if not isinstance(typed, str):
         raise InvalidParams("params.argument.value has to be a string")
-    descriptor = _referred(context, reference)
-    configured = context.server.config.get("completions", {}).get(_key(reference), {})
+    descriptor, server = _referred(context, reference), context.server
     _check_argument(descriptor, argument["name"])
+    if descriptor.origins:
+        call = _call(context, {})
+        server, descriptor = context.services.catalogue.hub.find_origin(descriptor, call)
+        if server.upstream is not None:
+            completion = _ask_mount(context, server, descriptor, call)
+            return stamped({"completion": completion}, context.server, context.caller.revision)
+    configured = server.config.get("completions", {}).get(descriptor.name, {})
     known = configured.get(argument["name"], [])
     if isinstance(known, Mapping):
-        known = _suggestions(context, descriptor, known["function"], typed)
+        known = _suggestions(context, server, descriptor, known["function"], typed)
     values = [value for value in known if value.lower().startswith(typed.lower())]
     completion = {"values": values[:MAX_VALUES], "total": len(values), "hasMore": len(values) > MAX_VALUES}
     return stamped({"completion": completion}, context.server, context.caller.revision)
@@ -57,25 +66,62 @@ def check_reference(context: RequestContext) -> None:
         _referred(context, reference)
 
 
-def _suggestions(context: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
-    """Return the suggestions of a function, which gets the typed text and the other arguments. Raises ToolFailed."""
-    given = context.params.get("context")
-    others = given.get("arguments", {}) if isinstance(given, Mapping) else {}
+def _call(context: RequestContext, arguments: dict[str, Any]) -> Call:
+    """Return the call of a request for suggestions."""
     call = new_call(
         context.services.catalogue.hub,
         context.server,
         None,
-        {"value": typed, "arguments": others if isinstance(others, dict) else {}},
+        arguments,
         {
             "principal": context.caller.wire.principal,
             "sender": context.caller.wire.sender,
             "cancelled": context.cancelled,
         },
     )
-    call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)
+    call.deadline = min(call.deadline, time.monotonic() + SECONDS)
+    return call
+
+
+def _ask_mount(context: RequestContext, server: Server, descriptor: Descriptor, call: Call) -> dict[str, Any]:
+    """Return the completion of the mounted server behind an entry of a toolset; of none where it completes nothing.
+
+    A failure is answered without its reason, which may name the server.
+    """
+    if "completions" not in server.offers:
+        return {"values": [], "total": 0, "hasMore": False}
+    is_prompt = descriptor.kind == "prompt"
+    reference = {"type": "ref/prompt", "name": descriptor.name}
+    params = {key: value for key, value in context.params.items() if key != "_meta"}
+    params["ref"] = reference if is_prompt else {"type": "ref/resource", "uri": descriptor.name}
+    target = {"method": context.request.method, "params": params}
+    call = replace(call, server=server.name, target=target)
     collected = Fold()
-    place = count_call(context.services.catalogue.hub, call, owner_of(context.server, descriptor))
-    for _ in folded(context.server.activate(descriptor, call), collected, place=place):
+    place = count_call(context.services.catalogue.hub, call, context.server.name)
+    asked = Descriptor("tool", context.request.method, {}, target)
+    for _ in folded(server.activate(asked, call), collected, place=place):
+        pass
+    result = collected.ending.result if collected.ending is not None else None
+    found = result.get("completion") if result is not None else None
+    if not isinstance(found, Mapping):
+        raise ToolFailed("there are no suggestions now: the server behind this entry failed")
+    return dict(found)
+
+
+def _suggestions(
+    context: RequestContext, server: Server, descriptor: Descriptor, function: str, typed: str
+) -> list[str]:
+    """Return the suggestions of a function of a server, which gets the typed text and the other arguments.
+
+    Raises ToolFailed.
+    """
+    given = context.params.get("context")
+    others = given.get("arguments", {}) if isinstance(given, Mapping) else {}
+    call = _call(context, {"value": typed, "arguments": others if isinstance(others, dict) else {}})
+    call = replace(call, server=server.name, target={"function": function})
+    collected = Fold()
+    place = count_call(context.services.catalogue.hub, call, context.server.name)
+    for _ in folded(server.activate(descriptor, call), collected, place=place):
         pass
     result = collected.result()
     found = result.get("structuredContent")

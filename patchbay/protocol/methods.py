@@ -26,7 +26,7 @@ from patchbay.protocol.first_lists import await_first_lists, has_lists
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
-from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities
+from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities, find_readable
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.translate import implementation, stamped
 
@@ -162,9 +162,24 @@ def _want(context: RequestContext, uris: list[str]) -> None:
     """Subscribe to these resources on the mounted servers that own them, as far as the caller may read them."""
     server = context.server
     for uri in uris:
+        if server.is_composed:
+            _want_behind(context, uri)
+            continue
         owner = server.resource_owner(uri) if isinstance(server, Aggregate) else (server, uri)
         if owner is not None and owner[0].upstream is not None and context.catalogue.hears_of(owner[0].name, owner[1]):
             owner[0].upstream.subscribe([owner[1]])
+
+
+def _want_behind(context: RequestContext, uri: str) -> None:
+    """Subscribe to a resource of a toolset on the mounted server behind it, as far as the caller may read it."""
+    found, catalogue = find_readable(context.server, uri), context.services.catalogue
+    if found is None or not context.catalogue.hears_of(context.server.name, uri):
+        return
+    if any(context.catalogue.forbids(one.server, uri) for one in found.origins):
+        return
+    behind = catalogue.find_any(found.origins[-1].server)
+    if behind is not None and behind.upstream is not None:
+        behind.upstream.subscribe([uri])
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:

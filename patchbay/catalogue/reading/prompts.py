@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.activation import Call, Events
+from patchbay.activation import Call, Conceal, Events
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
@@ -21,13 +21,19 @@ from patchbay.views.fold import Fold
 _FIELD = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 
 
-def prompt_events(server: Server, descriptor: Descriptor, call: Call) -> Events:
-    """Return the events of getting a prompt with `call.arguments`. Raises InvalidParams at once."""
+def prompt_events(server: Server, descriptor: Descriptor, call: Call, conceal: Conceal | None = None) -> Events:
+    """Return the events of getting a prompt with `call.arguments`. `conceal` as in `activation.activate`.
+
+    Raises InvalidParams at once, and ToolFailed for a prompt of a toolset that is not available.
+    """
+    if descriptor.origins:
+        assert call.hub is not None, "a toolset is served by a hub"
+        return call.hub.pass_on_reading(descriptor, "", call)
     if "method" in descriptor.target:
-        return server.activate(descriptor, replace(call, target=descriptor.target))
+        return server.activate(descriptor, replace(call, target=descriptor.target), conceal)
     given = check_arguments(descriptor, call.arguments)
     if "function" in descriptor.target:
-        return server.activate(descriptor, replace(call, target=descriptor.target, arguments=given))
+        return server.activate(descriptor, replace(call, target=descriptor.target, arguments=given), conceal)
     return _fill_messages(descriptor, given)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from patchbay.activation import Call, Events
+from patchbay.activation import Call, Conceal, Events
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.boot import read_variable
 from patchbay.catalogue.contents.reading import ReadableContents
@@ -181,12 +181,22 @@ def _with_arguments(uri: str, server: Server, tool: Descriptor, query: str) -> R
     return ResourceTarget(uri, server, tool, arguments)
 
 
-def resource_events(catalogue: CatalogueForReading, server: Server, resource: ResourceTarget, call: Call) -> Events:
+def resource_events(
+    catalogue: CatalogueForReading,
+    server: Server,
+    resource: ResourceTarget,
+    call: Call,
+    conceal: Conceal | None = None,
+) -> Events:
     """Return the events of reading: the activation of a function or tool, or the stored content as one block.
 
-    Raises ResourceNotFound, here or at the first event.
+    `conceal` as in `activation.activate`. Raises ResourceNotFound, here or at the first event, and ToolFailed for a
+    resource of a toolset that is not available.
     """
     found = resource.descriptor
+    if found is not None and found.origins and found.kind != "tool":
+        assert call.hub is not None, "a toolset is served by a hub"
+        return call.hub.pass_on_reading(found, resource.uri, call)
     if found is None or not (found.kind == "tool" or "function" in found.target or "method" in found.target):
         return _stored_content(catalogue, resource, call.principal)
     word = f"{resource.server.name}.{found.name}"
@@ -194,7 +204,7 @@ def resource_events(catalogue: CatalogueForReading, server: Server, resource: Re
         way = " -> ".join((*call.chain, word))
         raise ToolFailed(f"the reading of {resource.uri} came back to itself, so it was ended: {way}")
     inner = replace(call, server=resource.server.name, target=found.target, arguments=resource.variables)
-    return resource.server.activate(found, replace(inner, chain=(*call.chain, word)))
+    return resource.server.activate(found, replace(inner, chain=(*call.chain, word)), conceal)
 
 
 def content_of_result(uri: str, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The rules, in order:
   server, so that it needs no rule.
 * Servers of the hub come before mounted servers, which list what strangers choose, and those before rooms. Mounted
   servers are in the order in which the hub first saw the entry; what a mount lists later takes nothing from another
-  server.
+  server. Toolsets come last: their entries are those of other servers.
 * A template without a literal scheme (`{+any}`) is not taken, nor is a template for one of the hub's schemes.
 * In a scheme of its own (not one of SHARED_SCHEMES), a server keeps the part that it uses: a template of a later mount
   is not taken when it covers that part, and an exact URI of a later mount is not taken when an earlier template matches
@@ -79,9 +79,13 @@ class _Claim:
 
     @cached_property
     def order(self) -> tuple[int, float, bool, str, str]:
-        """The place of a claim: servers of the hub, mounts, rooms; the first sight of an entry, exact URIs, names."""
+        """The place of a claim: servers of the hub, mounts, rooms, toolsets; first sight, exact URIs, names.
+
+        An entry of a toolset is another server's, so that the toolset has it only where that server is not there.
+        """
         since = self.server.first_seen.get(self.key, 0.0)
         rank = 2 + is_room_name(self.server.name) if self.server.is_mounted else int(self.server.origin != BOOT)
+        rank = 4 if self.server.is_composed else rank
         return (rank, since, self.is_template, self.server.name, self.key)
 
     @cached_property
@@ -116,6 +120,8 @@ class UriOwners:
         owners = cls()
         for claim in sorted(_claims(servers), key=lambda claim: claim.order):
             reason = owners._refusal_reason(claim)
+            if reason and claim.server.is_composed:
+                continue  # the server behind the toolset, or another toolset, gives the same
             if reason:
                 owners.refused.setdefault(claim.server.name, []).append(Problem(claim.public, reason))
             else:

@@ -25,13 +25,18 @@ def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = fr
     """
     own = rights.only_about(server.name)
     tools = _allowed(server.name, server.tools, own, CALL, hidden)
-    if any(one.origins for one in tools.values()):
-        tools = {name: one for name, one in tools.items() if _allows_origins(rights, one, CALL)}
     resources, templates, prompts, events = (
         _allowed(server.name, group, own, READ, hidden)
         for group in (server.resources, server.templates, server.prompts, server.events)
     )
     skills = {name: one for name, one in server.skills.items() if own.allows(READ, server.name, one.uri)}
+    if server.is_composed:
+        tools = {name: one for name, one in tools.items() if _allows_origins(rights, one, CALL)}
+        resources, templates, prompts = (
+            {name: one for name, one in group.items() if _allows_origins(rights, one, READ)}
+            for group in (resources, templates, prompts)
+        )
+        skills = {name: one for name, one in skills.items() if one.uri in resources}
     visible = (tools, resources, templates, prompts, events, skills)
     if not (any(visible) or own.allows(SEE, server.name)):
         return None

@@ -39,16 +39,16 @@ class OriginsAudience:
         raise AssertionError(f"a toolset has no events at {place}")
 
 
-def audience_of(servers: Sequence[OriginServer], tools: Mapping[str, Descriptor]) -> Audience | None:
-    """Return the audience of a toolset of these tools of these servers; None when all callers see the same."""
+def audience_of(servers: Sequence[OriginServer], entries: Sequence[Descriptor]) -> Audience | None:
+    """Return the audience of a toolset of these entries of these servers; None when all callers see the same."""
     parts = []
     for server in servers:
         if server.audience is None:
             continue
         names: dict[str, frozenset[str]] = {}
-        for name, tool in tools.items():
-            if tool.origins[0].server == server.name:
-                key = tool.origins[0].name
-                names[key] = names.get(key, frozenset()) | {name}
+        for one in entries:
+            if one.origins[0].server == server.name:
+                key = one.origins[0].name
+                names[key] = names.get(key, frozenset()) | {one.name}
         parts.append(_Part(server.audience, names))
     return OriginsAudience(parts) if parts else None

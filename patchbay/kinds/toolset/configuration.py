@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
 from patchbay.kinds.toolset.arguments import Argument, check_arguments, parse_argument
 
@@ -15,6 +16,9 @@ CALLER = "caller"
 
 _SERVER_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
 """What the part of a pattern before its first dot may have besides wildcards."""
+
+_URI_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+-]*:")
+"""How a pattern of URIs begins: a scheme without a dot, which would end the name of a server."""
 
 _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
@@ -38,17 +42,25 @@ class NamedTool:
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """The fields of a toolset. `needs_right` says that a caller needs the right on the origin of what it calls too."""
+    """The fields of a toolset. `needs_right` says that a caller needs the right on the origin of what it calls too.
+
+    `resources` are patterns of URIs, or of entries by server; they also choose templates and skills.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     tools: Mapping[str, NamedTool] = field(default_factory=dict)
+    resources: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     needs_right: bool = False
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of the entries that it may choose."""
-        return (*self.include, *(one.origin for one in self.tools.values()))
+        tools = (*self.include, *(one.origin for one in self.tools.values()))
+        # A pattern of URIs may choose resources of any server.
+        resources = tuple(EVERYTHING if is_uri_pattern(one) else one for one in self.resources)
+        return (*tools, *resources, *self.prompts)
 
 
 def parse_fields(fields: Mapping[str, Any]) -> Toolset:
@@ -57,6 +69,8 @@ def parse_fields(fields: Mapping[str, Any]) -> Toolset:
         tuple(fields.get("include", ())),
         tuple(fields.get("exclude", ())),
         {name: _named_tool(given) for name, given in fields.get("tools", {}).items()},
+        tuple(fields.get("resources", ())),
+        tuple(fields.get("prompts", ())),
         fields.get("rights") == CALLER,
     )
 
@@ -78,11 +92,13 @@ def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
 def check_fields(fields: Mapping[str, Any], where: str) -> None:
     """Check the fields that make a toolset. Raises ConfigError with the place of the first that is wrong."""
     toolset = parse_fields(fields)
-    if not toolset.include and not toolset.tools:
-        raise ConfigError(where, "", 'expected "include" or "tools": a toolset chooses entries of other servers')
-    for member, patterns in (("include", toolset.include), ("exclude", toolset.exclude)):
-        for number, pattern in enumerate(patterns):
-            _check_pattern(pattern, where, f"{member}.{number}")
+    if not toolset.patterns:
+        sentence = 'expected "include", "tools", "resources" or "prompts": a toolset chooses entries of other servers'
+        raise ConfigError(where, "", sentence)
+    for member in ("include", "exclude", "resources", "prompts"):
+        for number, pattern in enumerate(fields.get(member, ())):
+            if member not in ("resources", "exclude") or not is_uri_pattern(pattern):
+                _check_pattern(pattern, where, f"{member}.{number}")
     for name, tool in toolset.tools.items():
         path = f"tools.{name}" if isinstance(fields["tools"][name], str) else f"tools.{name}.from"
         _check_pattern(tool.origin, where, path)
@@ -90,6 +106,11 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
             raise ConfigError(where, path, f"expected one tool, such as git.git_log; this is {tool.origin!r:.80}")
         if tool.arguments:
             check_arguments(fields["tools"][name]["arguments"], where, f"tools.{name}.arguments")
+
+
+def is_uri_pattern(pattern: str) -> bool:
+    """Whether a pattern begins with a literal scheme, as `notes://*` does: it is about URIs of whatever server."""
+    return _URI_PATTERN.match(pattern) is not None
 
 
 def _check_pattern(pattern: str, where: str, path: str) -> None:

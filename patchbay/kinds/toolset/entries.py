@@ -7,7 +7,7 @@ Source: MCP specification 2026-07-28, schema, ToolAnnotations (the defaults of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -168,8 +168,3 @@ def _stricter(place: str, tool: Descriptor, given: Mapping[str, Any]) -> dict[st
             )
         found[hint] = value
     return found
-
-
-def used_servers(chosen: Mapping[str, Choice]) -> Iterator[OriginServer]:
-    """Yield each server of some chosen tools once."""
-    yield from {one.server.name: one.server for one in chosen.values()}.values()

@@ -15,16 +15,19 @@ from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement
 from patchbay.kinds.toolset.arguments import ArgumentShaping
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
-from patchbay.kinds.toolset.entries import ENTRY, make_tools, used_servers
+from patchbay.kinds.toolset.entries import ENTRY, make_tools
+from patchbay.kinds.toolset.readable_entries import make_readable, origins_of
 from patchbay.kinds.toolset.results import shape_result
 from patchbay.kinds.toolset.selection import choose_tools
 
 OWN_FIELDS = ("include", "exclude", "rights")
+"""The fields that no other kind has."""
+
 FIELDS = frozenset(
     [
         *OWN_FIELDS,
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
-        *("tools", "listing", "activity", "limits"),
+        *("tools", "resources", "prompts", "listing", "activity", "limits"),
     ]
 )
 
@@ -39,13 +42,20 @@ def _compose(composed: Composed) -> ServerParts:
     toolset = parse_fields(composed.fields)
     chosen, problems = choose_tools(composed, toolset)
     made = make_tools(composed, toolset, chosen)
-    servers = list(used_servers(chosen))
+    readable = make_readable(composed, toolset)
+    entries = [*made.tools.values(), *origins_of(readable).values()]
+    used = dict.fromkeys([one.origins[0].server for one in entries])
+    servers = [composed.servers[name] for name in used]
     return ServerParts(
         _toolset_handler(made.tools, made.shapings, made.results),
         made.tools,
-        problems=(*problems, *made.problems),
+        readable.resources,
+        readable.templates,
+        readable.prompts,
+        problems=(*problems, *made.problems, *readable.problems),
         via=tuple(dict.fromkeys(way for server in servers for way in server.via)),
-        audience=audience_of(servers, made.tools),
+        audience=audience_of(servers, entries),
+        skills=readable.skills,
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.entry_patterns import EVERYTHING, covers, names_server, splits
 from patchbay.kind import Composed, OriginServer
-from patchbay.kinds.toolset.configuration import NamedTool, Toolset
+from patchbay.kinds.toolset.configuration import NamedTool, Toolset, is_uri_pattern
 from patchbay.suggestions import did_you_mean, find_similar_names
 
 SEPARATOR = "__"
@@ -52,13 +52,13 @@ def _included(composed: Composed, toolset: Toolset) -> list[Choice]:
         Choice(server, tool)
         for server in composed.servers.values()
         for name, tool in server.tools.items()
-        if any(_chooses(composed, pattern, server.name, name) for pattern in toolset.include)
+        if any(chooses(composed, pattern, server.name, name) for pattern in toolset.include)
         and not any(covers(pattern, server.name, name) for pattern in toolset.exclude)
     ]
 
 
-def _chooses(composed: Composed, pattern: str, server: str, entry: str) -> bool:
-    """Whether a pattern chooses an entry: that of a toolset only where the pattern has its name."""
+def chooses(composed: Composed, pattern: str, server: str, entry: str) -> bool:
+    """Whether a pattern chooses an entry; one of a toolset only where the pattern has the name of that toolset."""
     if server in composed.named_only and not names_server(pattern, server):
         return False
     return covers(pattern, server, entry)
@@ -120,14 +120,20 @@ def _unmatched(composed: Composed, toolset: Toolset) -> Iterator[Problem]:
     """Yield a problem for each pattern that matches no tool, with the nearest name."""
     for member, patterns in (("include", toolset.include), ("exclude", toolset.exclude)):
         for number, pattern in enumerate(patterns):
-            if pattern == EVERYTHING or _matches_something(composed, pattern):
+            if pattern == EVERYTHING or _matches_something(composed, pattern, member == "exclude"):
                 continue
             yield Problem(f"{member}.{number}", f"{pattern} matches no tool{_nearest_to_pattern(composed, pattern)}")
 
 
-def _matches_something(composed: Composed, pattern: str) -> bool:
-    tools = ((server.name, name) for server in composed.servers.values() for name in server.tools)
-    return any(_chooses(composed, pattern, server, name) for server, name in tools)
+def _matches_something(composed: Composed, pattern: str, is_about_all: bool) -> bool:
+    """Whether a pattern chooses a tool or, if it is about all entries, a resource, template or prompt."""
+    if is_about_all and is_uri_pattern(pattern):
+        return True
+    for server in composed.servers.values():
+        others = (*server.resources, *server.templates, *server.prompts) if is_about_all else ()
+        if any(chooses(composed, pattern, server.name, name) for name in (*server.tools, *others)):
+            return True
+    return False
 
 
 def _nearest_to_pattern(composed: Composed, pattern: str) -> str:
@@ -135,7 +141,7 @@ def _nearest_to_pattern(composed: Composed, pattern: str) -> str:
     server, dot, entry = pattern.partition(".")
     if not dot or (server not in composed.servers and not any(sign in server for sign in _WILDCARDS)):
         return f": there is no server {server}{_suggest_servers(composed, pattern)}"
-    fitting = [one for one in composed.servers.values() if _chooses(composed, f"{server}.*", one.name, "x")]
+    fitting = [one for one in composed.servers.values() if chooses(composed, f"{server}.*", one.name, "x")]
     literal = entry.strip("*?")
     close = [f"{one.name}.{name}" for one in fitting for name in find_similar_names(literal, list(one.tools))]
     return did_you_mean(close)

@@ -22,7 +22,9 @@ from patchbay.activation import PAUSE, CancelFlag
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.public_names import public_uri
 from patchbay.catalogue.reading.resources import shows_variable
+from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
@@ -191,6 +193,10 @@ class Listeners:
                     yield "notifications/resources/updated", {"uri": uri}
             return
         publisher, uri = topic.removeprefix(UPDATED), data.decode() if topic.startswith(UPDATED) else ""
+        if uri and server.is_composed:
+            if not gives_resource_of(server, uri, publisher) or catalogue.forbids(publisher, uri):
+                return
+            publisher = server.name
         if uri and not catalogue.shows_everything and not catalogue.hears_of(publisher, uri):
             return
         if uri and isinstance(server, Aggregate):
@@ -237,7 +243,33 @@ def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
     name = server.announced_as or "*"
-    return [f"{CHANGED}{name}", f"{UPDATED}{name}", f"{VARIABLE_CHANGED}*", ENDING]
+    behind = sorted({one.origins[-1].server for one in _readable(server)}) if server.is_composed else []
+    return [f"{CHANGED}{name}", *(f"{UPDATED}{one}" for one in (name, *behind)), f"{VARIABLE_CHANGED}*", ENDING]
+
+
+def _readable(toolset: Server) -> list[Descriptor]:
+    return [*toolset.resources.values(), *toolset.templates.values()]
+
+
+def find_readable(toolset: Server, uri: str) -> Descriptor | None:
+    """Return the resource of a toolset with a URI, or its template that matches it."""
+    found = toolset.resources.get(uri) or toolset.skill_files.get(uri)
+    if found is not None:
+        return found
+    return next(
+        (
+            one
+            for key, one in toolset.templates.items()
+            if compile_template(str(one.target.get("matches", key))).match(uri) is not None
+        ),
+        None,
+    )
+
+
+def gives_resource_of(toolset: Server, uri: str, publisher: str) -> bool:
+    """Whether a toolset has a resource of a server, which announces its changes."""
+    found = find_readable(toolset, uri)
+    return found is not None and bool(found.origins) and found.origins[-1].server == publisher
 
 
 def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:

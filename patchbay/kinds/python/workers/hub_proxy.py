@@ -34,6 +34,10 @@ class RemoteHub:
         """Raise ToolFailed: no definition is a toolset."""
         raise ToolFailed("only a toolset passes its calls on to other servers")
 
+    def pass_on_reading(self, entry: Any, uri: str, call: Call) -> Events:
+        """Raise ToolFailed: no definition is a toolset."""
+        raise ToolFailed("only a toolset passes its calls on to other servers")
+
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of this definition independently. Raises ToolFailed."""
         self._request("start", function, arguments)

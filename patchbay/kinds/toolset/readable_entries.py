@@ -1,0 +1,148 @@
+"""The resources, templates, skills and prompts of a toolset: those of its origins that its patterns choose.
+
+A resource keeps its URI. Where several servers have one, the rules of the catalogue decide (first sight, servers of the
+hub before mounted ones, schemes of the hub), so that no server takes the URI of another. A prompt keeps its name; where
+two have one name, each is called `server__prompt`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from patchbay.descriptors import Descriptor, Origin, Problem
+from patchbay.entry_patterns import covers, fits
+from patchbay.kind import Composed, OriginServer
+from patchbay.kinds.toolset.configuration import Toolset, is_uri_pattern
+from patchbay.kinds.toolset.entries import ENTRY
+from patchbay.kinds.toolset.selection import SEPARATOR, chooses
+
+APP = "ui://"
+"""The scheme of apps, which belong to the tools of their own server (SEP-1865)."""
+
+KEPT_MEMBERS = ("matches", "variable")
+"""Members of a target that stay: the pattern of the URIs of a template, and the variable that a resource shows."""
+
+
+class Readable(NamedTuple):
+    """What a toolset gives to read, by URI, template or name, and the problems of what it does not."""
+
+    resources: dict[str, Descriptor]
+    templates: dict[str, Descriptor]
+    prompts: dict[str, Descriptor]
+    skills: dict[str, Any]
+    problems: list[Problem]
+
+
+def make_readable(composed: Composed, toolset: Toolset) -> Readable:
+    """Return the resources, templates, prompts and skills of a toolset."""
+    needs_right = toolset.needs_right or composed.is_past
+    made = Readable({}, {}, {}, {}, [])
+    if toolset.resources:
+        _add_resources(made, composed, toolset, needs_right)
+    if toolset.prompts:
+        _add_prompts(made, composed, toolset, needs_right)
+    made.problems.extend(_unmatched(composed, toolset))
+    return made
+
+
+def _add_resources(made: Readable, composed: Composed, toolset: Toolset, needs_right: bool) -> None:
+    uris, templates = (
+        {
+            server.name: [key for key in group if _is_chosen(composed, toolset, server, key)]
+            for server, group in ((one, getattr(one, kind)) for one in composed.servers.values())
+        }
+        for kind in ("resources", "templates")
+    )
+    owners = composed.find_uri_owners(uris, templates)
+    for kind, chosen, owned in (("resources", uris, owners[0]), ("templates", templates, owners[1])):
+        for key, name in owned.items():
+            server = composed.servers[name]
+            one = getattr(server, kind)[key]
+            getattr(made, kind)[key] = _entry(server, one, key, needs_right)
+        for name, keys in chosen.items():
+            made.problems.extend(
+                Problem("resources", f"{key} of {name} is not listed: {_reason(owned.get(key))}")
+                for key in keys
+                if owned.get(key) != name
+            )
+    for server in composed.servers.values():
+        for name, skill in server.skills.items():
+            if owners[0].get(skill.uri) == server.name:
+                files = {
+                    uri: replace(one, resource=_entry(server, one.resource, uri, needs_right))
+                    for uri, one in skill.files.items()
+                }
+                made.skills[name] = replace(skill, files=files)
+
+
+def _reason(owner: str | None) -> str:
+    return f"{owner} had it first" if owner is not None else "the hub, or another server, has this part of the scheme"
+
+
+def _is_chosen(composed: Composed, toolset: Toolset, server: OriginServer, key: str) -> bool:
+    if key.startswith(APP):
+        return False
+    is_excluded = any(covers(one, server.name, key) or _fits_uri(one, key) for one in toolset.exclude)
+    return not is_excluded and any(_covers_resource(composed, one, server.name, key) for one in toolset.resources)
+
+
+def _covers_resource(composed: Composed, pattern: str, server: str, key: str) -> bool:
+    if is_uri_pattern(pattern):
+        return server not in composed.named_only and fits(pattern, key)
+    return chooses(composed, pattern, server, key)
+
+
+def _fits_uri(pattern: str, key: str) -> bool:
+    return is_uri_pattern(pattern) and fits(pattern, key)
+
+
+def _add_prompts(made: Readable, composed: Composed, toolset: Toolset, needs_right: bool) -> None:
+    found = [
+        (server, one)
+        for server in composed.servers.values()
+        for name, one in server.prompts.items()
+        if any(chooses(composed, pattern, server.name, name) for pattern in toolset.prompts)
+        and not any(covers(pattern, server.name, name) for pattern in toolset.exclude)
+    ]
+    counts = Counter(one.name for _, one in found)
+    whole = {f"{server.name}{SEPARATOR}{one.name}" for server, one in found if counts[one.name] > 1}
+    taken: dict[str, list[tuple[OriginServer, Descriptor]]] = {}
+    for server, one in found:
+        is_long = counts[one.name] > 1 or one.name in whole
+        taken.setdefault(f"{server.name}{SEPARATOR}{one.name}" if is_long else one.name, []).append((server, one))
+    for name, those in taken.items():
+        if len(those) > 1:
+            origins = " and ".join(f"{server.name}.{one.name}" for server, one in those[:3])
+            made.problems.append(Problem("prompts", f"{name} is not listed: {origins} would have this name"))
+            continue
+        server, one = those[0]
+        made.prompts[name] = _entry(server, one, name, needs_right)
+
+
+def _entry(server: OriginServer, one: Descriptor, name: str, needs_right: bool) -> Descriptor:
+    """Return an entry of a toolset for one of its origin."""
+    origin = Origin(server.name, one.name, server.version, one.digest, needs_right)
+    target = {ENTRY: name} | {member: one.target[member] for member in KEPT_MEMBERS if member in one.target}
+    wire = {**one.wire, "name": name} if one.kind == "prompt" else one.wire
+    return replace(one, name=name, wire=wire, target=target, origins=(origin, *one.origins), belongs_to=None)
+
+
+def _unmatched(composed: Composed, toolset: Toolset) -> Iterator[Problem]:
+    """Yield a problem for each pattern that matches nothing."""
+    for number, pattern in enumerate(toolset.resources):
+        servers = composed.servers.values()
+        keys = ((server.name, key) for server in servers for key in (*server.resources, *server.templates))
+        if not any(_covers_resource(composed, pattern, name, key) for name, key in keys):
+            yield Problem(f"resources.{number}", f"{pattern} matches no resource")
+    for number, pattern in enumerate(toolset.prompts):
+        names = ((server.name, name) for server in composed.servers.values() for name in server.prompts)
+        if not any(chooses(composed, pattern, server, name) for server, name in names):
+            yield Problem(f"prompts.{number}", f"{pattern} matches no prompt")
+
+
+def origins_of(made: Readable) -> Mapping[str, Descriptor]:
+    """Return every entry by its name or URI."""
+    return {**made.resources, **made.templates, **made.prompts}
