@@ -224,7 +224,7 @@ def test_a_toolset_that_came_over_http_is_not_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "place", "words"),
     [
-        ({}, "", 'expected "include" or "tools"'),
+        ({}, "", 'expected "include", "tools", "resources" or "prompts"'),
         ({"include": "git.*"}, "include", "expected an array"),
         ({"include": ["git/git_log"]}, "include.0", "did you mean git.git_log?"),
         ({"include": ["git."]}, "include.0", "expected a pattern such as git"),
