@@ -49,7 +49,7 @@ from patchbay.wire.requests.wsgi import request_of
 from patchbay.wire.rooms.admission import RoomAdmission
 
 ROOMS_PER_PAGE = 50
-ENTRIES_PER_PAGE = 50
+ENTRIES_PER_PAGE = 30
 MAX_CALL_ENTRIES = 400
 """Entries of the log that the time line of calls is made of: the newest of the page."""
 
