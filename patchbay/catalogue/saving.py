@@ -6,12 +6,9 @@ written before names move, each atomically. The previous content stays in the st
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from patchbay.catalogue.rows import (
 from patchbay.catalogue.watching.client_files import is_part
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.folder import with_auto_discover
+from patchbay.catalogue.watching.folder_lock import lock_folder
 from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cid import cid_of
@@ -71,7 +69,7 @@ class ServerEditor:
         that the author started from. Raises StaleUpdate when the server has another one, and Refused for a server
         without a file of its own or when the file cannot be written.
         """
-        with _LOCK, _lock_folder(self._folder):
+        with _LOCK, lock_folder(self._folder):
             mark, now = drop_ins(self._store).get(name), self._row(name)
             if mark is None:
                 raise Refused(
@@ -95,7 +93,7 @@ class ServerEditor:
         With `expected`, the change is made only if these names still point there. Raises StaleUpdate when they do not,
         Refused when a file cannot be written; ConfigError and MissingBlob like `boot.change_names`.
         """
-        with _LOCK, _lock_folder(self._folder):
+        with _LOCK, lock_folder(self._folder):
             return self._names(wanted, who, why, expected or {})
 
     def _names(self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None]) -> str:
@@ -222,25 +220,6 @@ class ServerEditor:
             problem = f"its name differs from that of {alike.removeprefix(SERVERS)} by case alone: choose another"
         if problem:
             raise InvalidParams(problem)
-
-
-@contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
-    """Serialize changes of the files of a folder over all processes of the hub. Without the folder, do nothing.
-
-    The names of a file's server cannot be compared and moved in one transaction with the file, so a second process
-    would compare before the first one moves. Source: flock(2), which locks folders too.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -27,6 +27,7 @@ from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
 from patchbay.catalogue.watching.client_files import ClientFile, name_part, read_client_file
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.folder_changes import FolderChanges, WantedServer
+from patchbay.catalogue.watching.folder_lock import lock_folder
 from patchbay.catalogue.watching.following import POLL_SECONDS, SECOND_SCAN_SECONDS
 from patchbay.catalogue.watching.links import open_inside
 from patchbay.catalogue.watching.listing import MAX_FILE_BYTES, list_files
@@ -144,16 +145,31 @@ class WatchedFolder:
         now = FolderState(files, dict(refused), self._waiting, self._references.all_signatures(files), self._rows_now())
         if self._seen is not None and now == self._seen.without(self._waiting):
             return False
-        wanted = self._wanted_servers(now, refused)
-        has_moved = self._apply(self._find_changes(wanted, now.rows), refused)
+        with lock_folder(self._path):
+            now = self._without_changed(now)
+            wanted = self._wanted_servers(now, refused)
+            has_moved = self._apply(self._find_changes(wanted, now.rows), refused)
         for file in refused.keys() - self.refused.keys():
             log.warning("%s%s is not served: %s", SERVERS, file, refused[file])
         changed = has_moved or refused != self.refused
         self.refused = refused
         # The drop-ins that were just read determine the files to check.
-        signatures = self._references.all_signatures(files)
+        signatures = self._references.all_signatures(now.files)
         self._seen = now._replace(signatures=signatures, rows=self._rows_now() if has_moved else now.rows)
         return changed
+
+    def _without_changed(self, now: FolderState) -> FolderState:
+        """Return a state with the rows of now, without the files that were changed since it was made: they wait.
+
+        The caller holds the lock of the folder.
+        """
+        try:
+            files, _ = list_files(self._path, {})
+        except OSError:
+            files = {}
+        listed = {file: signature for file, signature in files.items() if server_of(file) not in self._waiting}
+        self._waiting |= {server_of(file) for file, _ in now.files.items() ^ listed.items()}
+        return now._replace(rows=self._rows_now()).without(self._waiting)
 
     def _rows_now(self) -> dict[str, str]:
         return self._store.names.all(SERVERS)
