@@ -26,6 +26,7 @@ class Principal:
     of the program that acts for the principal, empty without one. `scopes` narrow what the principal may do; None
     means that the credentials do not narrow it. `is_operator` says that the request proves the operator. `credential`
     names what proved it (`access/credentials/names.py`): it says whether the principal may go on, and nothing else.
+    `email` is an address that the issuer says it has verified, empty without one; no right depends on it.
     """
 
     subject: str
@@ -36,6 +37,7 @@ class Principal:
     scopes: frozenset[str] | None = None
     is_operator: bool = False
     credential: str = field(default="", compare=False)
+    email: str = ""
 
     def __hash__(self) -> int:
         # Every call looks its principal up in several tables; principals with one subject are few.

@@ -126,9 +126,9 @@ import json
 from typing import Any
 
 
-def relay(context, tool: str, arguments: dict[str, Any]) -> str:
-    """The result of a tool of the laboratory as JSON."""
-    return json.dumps(context.call_quietly("lab", tool, **arguments))
+def relay(context, tool: str, arguments: dict[str, Any], server: str = "lab") -> str:
+    """The result of a tool as JSON."""
+    return json.dumps(context.call_quietly(server, tool, **arguments))
 '''
 
 COUNTED = {
@@ -163,6 +163,7 @@ CONFIG = {
 FILES = {
     "lab.py": LAB,
     "lab.mcp.json": json.dumps(CONFIG),
+    "shelf.json": json.dumps({"kind": "toolset", "include": ["lab"]}),
     "caller.py": CALLER,
     "caller.mcp.json": '{"auto_discover": true, "isolation": "inline"}',
 }

@@ -24,8 +24,9 @@ from patchbay.suggestions import find_similar_names
 CALLER = "caller"
 """The only member of a `value` that stands for something about the caller."""
 
-CALLER_FACTS = ("id", "groups")
-"""What a value may be about the caller: the id of its principal, or the groups that its credentials assert, sorted."""
+CALLER_FACTS = ("id", "groups", "email")
+"""What a value may be about the caller: the id of its principal, the groups that its credentials assert, sorted, or its
+e-mail address, which its issuer has verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,20 @@ def _fact(fact: str, call: Call) -> Any:
         return sorted(getattr(call.sender, "groups", ()))
     if call.sender is None:
         raise ToolFailed("this tool needs to know its caller, and the hub itself calls it")
+    if fact == "email":
+        return _email_of(call)
     return call.principal
+
+
+def _email_of(call: Call) -> str:
+    """Return the verified e-mail address of a caller. Raises ToolFailed for a caller without one."""
+    email = getattr(call.sender, "email", "")
+    if not email:
+        raise ToolFailed(
+            "this tool needs the e-mail address of its caller: expected a token of the outside issuer with the claims"
+            " email and email_verified (true)"
+        )
+    return str(email)
 
 
 def _refuse(wrong: list[dict[str, str]]) -> None:

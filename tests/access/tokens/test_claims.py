@@ -46,6 +46,22 @@ def test_names_of_entra_are_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("claims", "email"),
+    [
+        ({"email": "ann@example.org", "email_verified": True}, "ann@example.org"),
+        ({"email": "ann@example.org", "email_verified": "true"}, "ann@example.org"),
+        ({"email": "ann@example.org"}, ""),
+        ({"email": "ann@example.org", "email_verified": False}, ""),
+        ({"email": "ann@example.org", "email_verified": "false"}, ""),
+        ({"email": "ann@example.org", "email_verified": 1}, ""),
+        ({"email_verified": True}, ""),
+    ],
+)
+def test_an_address_counts_only_when_the_issuer_has_verified_it(claims: dict[str, Any], email: str) -> None:
+    assert make_principal(KEYCLOAK | claims, ISSUER).email == email
+
+
+@pytest.mark.parametrize(
     ("name", "groups"),
     [
         ("groups", set()),

@@ -10,13 +10,15 @@ import jsonschema_rs
 import orjson
 import pytest
 
+from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError, WrongArguments
 from patchbay.kinds.toolset.arguments import Argument, make_shaping
+from patchbay.protocol.run_tool import run_tool
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import MODERN, Hub
 from tests.kinds.calls import call_of
-from tests.kinds.toolset.sets import hub_with, listed, problems, toolset
+from tests.kinds.toolset.sets import INLINE, hub_with, listed, problems, toolset
 
 SHAPED = {
     "from": "git.git_log",
@@ -96,6 +98,21 @@ def test_a_value_is_a_fact_about_the_caller(tmp_path: Path) -> None:
             "error" in hub.modern("release", "tools/call", other, headers=key).last
             or (hub.modern("release", "tools/call", other, headers=key).result["isError"])
         )
+    hub.close()
+
+
+def test_a_value_is_the_verified_address_of_the_caller_and_a_caller_without_one_is_refused(tmp_path: Path) -> None:
+    tools = {"mine": {"from": "who.whose", "arguments": {"owner": {"value": {"caller": "email"}}}}}
+    hub = hub_with(tmp_path, {"who.py": WHO, "who.mcp.json": INLINE, "release.json": toolset(tools=tools)})
+    server = hub.catalogue.find("release")
+
+    def call(sender: Principal) -> str:
+        run = run_tool(hub.catalogue.hub, server, server.tools["mine"], {}, None, principal=sender.id, sender=sender)
+        list(run.events)
+        return str(run.result()["content"][0]["text"])
+
+    assert orjson.loads(call(Principal(LOCAL_ID, email="ann@example.org")))["owner"] == "ann@example.org"
+    assert call(Principal(LOCAL_ID, name="ann@example.org")).startswith("this tool needs the e-mail address")
     hub.close()
 
 
