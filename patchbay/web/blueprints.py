@@ -126,7 +126,12 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(keys_blueprint(site, parts.keys))
     numbers = CallerNumbers(site, services.quotas, services.ledger, parts.keys, parts.for_pages.accounts.people)
     app.register_blueprint(usage_blueprint(site, numbers))
-    app.register_blueprint(grants_blueprint(site))
+    people = parts.for_pages.accounts.people
+    app.register_blueprint(
+        grants_blueprint(
+            site, lambda: [*(each.name for each in people.list()), *(each.principal.id for each in parts.keys.all())]
+        )
+    )
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
     app.register_blueprint(server_cards_blueprint(site))

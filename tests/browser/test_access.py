@@ -129,7 +129,7 @@ def test_an_administrator_decides_with_the_keyboard_alone(browser: Browser, shar
     press(page, "Revoke by.keyboard")
     expect(page.get_by_text("by.keyboard")).to_have_count(0)
     tab.open("/access")
-    write(page, "Preview as this principal", "key:ci")
+    write(page, "What would this person or key see?", "key:ci")
     press(page, "Preview")
     expect(page.get_by_role("heading", name="What key:ci sees")).to_be_visible()
     tab.open("/people")

@@ -16,7 +16,14 @@ ACCESS_PAGES = (
         "The grants, and what a principal sees.",
         schema_ref("Access"),
         page=True,
-        query=(Query("as", "The id of a principal to preview."), Query("groups", "Its groups, comma-separated.")),
+        query=(
+            Query("as", "The id of a principal to preview."),
+            Query("groups", "Its groups, comma-separated."),
+            Query("who", "The name whose rights the table shows."),
+            Query("find", "A part of the names of servers and tools that the table shows."),
+            Query("open", "The server whose tools the table shows."),
+            Query("page", "The page of servers of the table, from 1."),
+        ),
         operator=True,
     ),
     Route(
@@ -100,8 +107,12 @@ ACCESS_CHANGES = (
     Route(
         "POST",
         "/access",
-        "Preview, change or remove the grants.",
-        body=form_body("csrf", **{"action": "", "source": "", "base": "", "as": "", "groups": "", "why": ""}),
+        "Preview, change or remove the grants; `do` is a button of the table, such as `set call notes ann`.",
+        body=form_body(
+            "csrf",
+            **dict.fromkeys(("action", "do", "source", "base", "theirs", "as", "groups", "why"), ""),
+            **dict.fromkeys(("who", "find", "open", "page"), ""),
+        ),
         status=(200, 303),
         operator=True,
     ),

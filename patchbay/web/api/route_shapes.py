@@ -267,6 +267,7 @@ SCHEMAS: dict[str, Schema] = {
         problem=nullable(TEXT),
         preview=nullable({"type": "object"}),
         warnings=array_of(TEXT),
+        changes=array_of(TEXT),
     ),
     "Approvals": object_of(approvals=array_of(_APPROVAL)),
     "Webhooks": object_of(
