@@ -25,6 +25,7 @@ from patchbay.activity.stored_rows import (
     DIGEST_PLACE,
     NAME_PLACE,
     OUTCOME_PLACE,
+    PRINCIPAL_PLACE,
     SERVER_PLACE,
     outcome_of,
     rows_of,
@@ -44,6 +45,12 @@ a selected one (`record_index.py`) are not examined."""
 OUTCOMES = ("ok", "tool_error", "error", "cancelled", "timeout", "input_required", "task")
 """The outcomes of calls: a result, a result with `isError`, a JSON-RPC error, no response after a cancellation, the
 time limit reached, a question to the caller, a task that goes on."""
+
+FAILED = ("tool_error", "error", "timeout")
+"""The outcomes of calls that failed."""
+
+FAILURES = "failed"
+"""Stands for each of FAILED in a filter."""
 
 RAISED = "raised"
 """The kind of the last moment of a stored row: its words are what the author's code raised, as JSON."""
@@ -156,8 +163,9 @@ WIDTH = len(_FIELDS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Selects records: of a server, a tool (or prompt, or resource), an outcome, between two Unix times.
+    """Selects records: of a server, a tool (or prompt, or resource), an outcome, between two Unix times, of a caller.
 
+    `outcome` may be FAILURES. `caller` is the id of a principal: a person, or `key:NAME` for a key.
     `for_strangers` says that the caller is not the operator: hidden fields cannot be searched either.
     `may_see` says whether the caller may see an entry of a server, by both names; None hides no record.
     """
@@ -169,6 +177,7 @@ class Filter:
     until: float = inf
     for_strangers: bool = False
     may_see: Callable[[str, str], bool] | None = None
+    caller: str = ""
 
     def redact(self, record: Record) -> Record:
         """Return a record in the form for the caller."""
@@ -180,7 +189,8 @@ class Filter:
         return (
             (not self.server or row[SERVER_PLACE] == self.server)
             and (not self.tool or (row[NAME_PLACE] == self.tool and not is_hidden))
-            and (not self.outcome or outcome_of(row) == self.outcome)
+            and (not self.outcome or self._has_outcome(outcome_of(row)))
+            and (not self.caller or self._is_of_caller(row[PRINCIPAL_PLACE]))
             and self.since <= row[0] / 1000 < self.until
             and (self.may_see is None or self.may_see(row[SERVER_PLACE], row[NAME_PLACE]))
         )
@@ -190,10 +200,18 @@ class Filter:
         return (
             (not self.server or record.server == self.server)
             and (not self.tool or record.name == self.tool)
-            and (not self.outcome or record.outcome == self.outcome)
+            and (not self.outcome or self._has_outcome(record.outcome))
+            and (not self.caller or self._is_of_caller(record.principal))
             and self.since <= record.at < self.until
             and (self.may_see is None or self.may_see(record.server, record.name))
         )
+
+    def _has_outcome(self, outcome: str) -> bool:
+        return outcome in FAILED if self.outcome == FAILURES else outcome == self.outcome
+
+    def _is_of_caller(self, principal: str) -> bool:
+        """Whether a record is of the wanted caller, as far as the reader may know whose it is."""
+        return principal == self.caller and (not self.for_strangers or principal == LOCAL_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +374,9 @@ def _backwards(journal: Journal, wanted: Filter, before: str | None) -> Iterator
     Each row comes with the two numbers of its id.
     """
     seq, below = parsed(before) if before is not None else (None, 0)
-    values = RecordFilter(wanted.server, wanted.tool, wanted.outcome, wanted.since, wanted.until)
+    # The summaries of ranges have single outcomes and no callers.
+    outcome = "" if wanted.outcome == FAILURES else wanted.outcome
+    values = RecordFilter(wanted.server, wanted.tool, outcome, wanted.since, wanted.until)
     for entry in entries_backwards(journal, values, None if seq is None else seq + 1):
         rows = rows_of(entry)
         for place in range(min(below, len(rows)) if entry.seq == seq else len(rows))[::-1]:

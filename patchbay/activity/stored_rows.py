@@ -16,7 +16,7 @@ from patchbay.store import JournalEntry
 MIN_COMPRESSED_BYTES = 2048
 """Bytes of the smallest entry that is compressed."""
 
-SERVER_PLACE, NAME_PLACE, DIGEST_PLACE, OUTCOME_PLACE = 6, 9, 10, 11
+SERVER_PLACE, NAME_PLACE, DIGEST_PLACE, OUTCOME_PLACE, PRINCIPAL_PLACE = 6, 9, 10, 11, 16
 ARGUMENTS_DIGEST_PLACE, ANSWER_DIGEST_PLACE = -4, -2
 """Places of fields in a row."""
 

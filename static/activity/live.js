@@ -7,7 +7,7 @@ const panel = document.querySelector("[data-live]");
 if (!panel.hidden) {
   follow(
     panel,
-    ["running", "plots", "calls"],
+    ["running", "plots", "calls", "tools"],
     { calls: (calls) => calls.length, skipped: (count) => count, running: () => 0 },
     {
       live: "Live: new calls appear here as they end.",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from tests.browser.keyboard import step_to
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
 from tests.serving.running import Hub
@@ -126,8 +127,42 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
     expect(page).to_have_url(re.compile("since=.*until="))
     expect(page.locator("#calls tbody tr").first).to_be_visible(timeout=BOUND)
     page.goto(f"{base}/activity")
-    page.locator("#plots .measures").first.get_by_role("link", name="say").first.click()
+    page.locator("#tools .measures").first.get_by_role("link", name="say").first.click()
     expect(page.get_by_label("Tool, prompt or resource")).to_have_value("say")
+
+
+@pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 900}, {"width": 390, "height": 844}], ids=["desk", "phone"])
+def test_the_reason_of_a_failure_is_three_steps_away_by_keyboard_alone(
+    browser: Browser, base: str, served: Hub, size: dict[str, int], has_script: bool
+) -> None:
+    recorded_call(base, "hostile", "fail", {"number": 0})
+    tab = Tab(browser, base, viewport=size, java_script_enabled=has_script).log_in(served)
+    page = tab.open("/activity")
+    tops = page.evaluate("['#plots', '#calls'].map((each) => document.querySelector(each).getBoundingClientRect().top)")
+    assert tops[0] < tops[1]
+    step_to(page, page.get_by_role("link", name="last day"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("since=1d"))
+    step_to(page, page.locator("#plots").get_by_role("link", name=re.compile("failed$")))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("since=1d&outcome=failed"))
+    step_to(page, page.locator("#calls tbody a").first)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="fail", level=1)).to_be_visible()
+    tab.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_page_with_filters_has_no_violation_and_fits(browser: Browser, base: str, served: Hub, size: str) -> None:
+    """WCAG 2.2 AA."""
+    recorded_call(base, "hostile", "fail", {"number": 0})
+    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(served)
+    page = tab.open("/activity?since=1d&outcome=failed&caller=local")
+    assert "\n".join(violations(tab)) == ""
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    expect(page.get_by_label("Person or key")).to_have_value("local")
+    tab.close()
 
 
 def test_the_page_of_a_call_shows_each_event_and_repeats_the_call_with_the_same_result(

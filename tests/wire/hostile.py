@@ -73,7 +73,7 @@ HOSTILE = (
 ELEMENTS = frozenset(
     (
         *("html", "head", "meta", "title", "link", "body", "header", "main", "footer", "nav", "section", "article"),
-        *("label", "input", "select", "option", "textarea", "mark"),
+        *("label", "input", "select", "option", "datalist", "textarea", "mark"),
         *("div", "span", "p", "h1", "h2", "h3", "h4", "ul", "ol", "li", "dl", "dt", "dd", "a", "strong", "pre", "code"),
         *("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "form", "button", "noscript", "script"),
         *("svg", "path", "circle", "img", "colgroup", "col", "figure", "figcaption", "line", "rect", "text", "time"),

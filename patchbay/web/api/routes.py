@@ -6,7 +6,7 @@ no other route.
 
 from __future__ import annotations
 
-from patchbay.activity.records import OUTCOMES
+from patchbay.activity.records import FAILURES, OUTCOMES
 from patchbay.catalogue.directory import KINDS
 from patchbay.web.api.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
 from patchbay.web.api.account_routes import CARD_ROUTES, OAUTH_ROUTES, PEOPLE_ROUTES
@@ -27,7 +27,8 @@ _BEFORE = Query(
 _CALLS = (
     Query("server", "The name of a server."),
     Query("tool", "The name of a tool or prompt, or the URI of a resource."),
-    Query("outcome", "The outcome of the call.", {"enum": ["", *OUTCOMES]}),
+    Query("outcome", "The outcome of the call; `failed` means each failure.", {"enum": ["", *OUTCOMES, FAILURES]}),
+    Query("caller", "The id of a principal, such as ann@example.org or key:robot; for the operator."),
     Query("since", "A time: 15m, 2h, 7d, seconds since 1970, or ISO 8601."),
     Query("until", "A time, in the same forms."),
 )

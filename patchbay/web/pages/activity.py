@@ -7,6 +7,7 @@ workers; the running calls and the open streams are those of the worker that res
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -16,7 +17,7 @@ from urllib.parse import quote, urlencode
 from flask import Blueprint, Response, request
 
 from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.records import OUTCOMES, Filter, Page, Record
+from patchbay.activity.records import FAILURES, OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, OverQuota, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.streams.listener_slots import ListenerSlots
@@ -49,6 +50,9 @@ MAX_PLOTTED_RECORDS = 5000
 
 MIN_PLOT_SECONDS = 60.0
 """The shortest time span of a chart, in seconds."""
+
+PERIODS = {"1h": "last hour", "1d": "last day", "7d": "last week", "": "all"}
+"""The times that the page offers, as values of `since`."""
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -96,11 +100,14 @@ class _ActivityViews:
             chosen=wanted,
             query_args=query_args,
             query=urlencode(query_args),
+            link=partial(_link, query_args),
+            callers=sorted({each.principal for each in found.records if each.principal}),
+            periods=PERIODS,
             numbers=numbers,
             plots=_draw_plots(numbers),
             first=not request.args.get("before"),
             servers=sorted(server.name for server in self._site.visible.all()),
-            outcomes=OUTCOMES,
+            outcomes=(FAILURES, *OUTCOMES),
             days=self._site.settings.activity_days,
             format_duration=format_duration,
         )
@@ -265,11 +272,18 @@ def requested_filter() -> Filter:
     """The filter in the query of the current request. Raises InvalidParams."""
     args, now = request.args, time.time()
     outcome = args.get("outcome", "")
-    if outcome and outcome not in OUTCOMES:
-        raise InvalidParams(f"outcome must be one of {', '.join(OUTCOMES)}; it is {outcome!r:.60}")
+    if outcome and outcome not in (*OUTCOMES, FAILURES):
+        raise InvalidParams(f"outcome must be one of {', '.join((*OUTCOMES, FAILURES))}; it is {outcome!r:.60}")
     begin, end = args.get("since", ""), args.get("until", "")
     until = parse_time("until", end, now) if end else inf
-    return Filter(args.get("server", ""), args.get("tool", ""), outcome, parse_time("since", begin, now), until)
+    since = parse_time("since", begin, now)
+    return Filter(args.get("server", ""), args.get("tool", ""), outcome, since, until, caller=args.get("caller", ""))
+
+
+def _link(query_args: Mapping[str, str], **others: object) -> str:
+    """Return the address of the page with the filters of a query and `others`; an empty value removes a filter."""
+    wanted = {name: str(value) for name, value in {**query_args, **others}.items() if value not in ("", None)}
+    return f"/activity?{urlencode(wanted)}" if wanted else "/activity"
 
 
 def _limit(text: str) -> int:

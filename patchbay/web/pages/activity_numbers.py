@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from math import ceil, inf
 from typing import Any
 
-from patchbay.activity.records import Record
+from patchbay.activity.records import FAILED, Record
 
 SUCCEEDED = frozenset(("ok", "input_required", "task"))
-FAILED = frozenset(("tool_error", "error", "timeout"))
-"""The only other outcome is `cancelled`."""
+"""Besides FAILED, the only other outcome is `cancelled`."""
 
 STEP_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 7 * 86400)
 """Possible widths of one bar of a chart, in seconds."""

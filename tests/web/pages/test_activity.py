@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.activity import parse_time
+from tests.access.team import new_key, team_hub
 from tests.hubs import Hub, modern_request
 from tests.wire.hostile import Reader
 
@@ -104,6 +107,56 @@ def test_lists_are_filtered_and_go_on(hub: Hub) -> None:
     assert isinstance(page, dict) and page["next"]
     rest = records(hub, f"tool=fails&before={page['next']}")
     assert not {one["id"] for one in rest} & {one["id"] for one in page["records"]}
+
+
+def test_one_filter_finds_each_way_to_fail_and_nothing_else(hub: Hub) -> None:
+    hub.call("busy", "fails")
+    hub.call("busy", "say", {"text": 7})
+    hub.call("busy", "say", {"text": "good"})
+    found = records(hub, "outcome=failed&server=busy&limit=1000")
+    assert {one["outcome"] for one in found} == {"tool_error", "error"}
+    every = records(hub, "server=busy&limit=1000")
+    assert [one["id"] for one in found] == [one["id"] for one in every if one["outcome"] in ("tool_error", "error")]
+    shown = get(hub, "/activity?server=busy").get_data(as_text=True)
+    assert 'href="/activity?server=busy&amp;outcome=failed"' in shown
+
+
+def test_the_page_begins_with_the_charts_and_its_links_keep_the_filters(hub: Hub) -> None:
+    hub.call("busy", "fails")
+    shown = get(hub, "/activity?server=busy&tool=fails&limit=1").get_data(as_text=True)
+    places = [shown.index(each) for each in ('class="bars"', '<div id="calls">', "Duration of calls")]
+    assert places == sorted(places)
+    kept = "server=busy&amp;tool=fails&amp;limit=1"
+    assert f'href="/activity?{kept}&amp;since=1d"' in shown
+    assert f'href="/activity?{kept}&amp;before=' in shown
+    assert re.search(rf'href="/activity\?{kept}&amp;since=\d+&amp;until=\d+"', shown)
+
+
+def test_the_operator_finds_calls_by_person_and_key_and_others_do_not(tmp_path: Path) -> None:
+    hub = team_hub(tmp_path)
+    try:
+        keys = {name: new_key(hub, name) for name in ("robot", "ci")}
+        program = hub.app.test_client()
+        for name in ("robot", "ci", "robot"):
+            assert program.post("/notes/search", json={}, headers=keys[name]).status_code == 200
+        operator = {"Authorization": f"Bearer {hub.token}"}
+
+        def found(headers: dict[str, str], query: str) -> list[str]:
+            answer = program.get(f"/activity.json?{query}", headers=headers)
+            assert answer.status_code == 200 and answer.json is not None
+            return [one["principal"] for one in answer.json["records"]]
+
+        assert found(operator, "caller=key:robot") == ["key:robot", "key:robot"]
+        assert found(operator, "caller=key:ci&outcome=ok") == ["key:ci"]
+        assert found(operator, "caller=key:absent") == []
+        plots = program.get("/activity/plots.json?caller=key:robot", headers=operator).json
+        assert plots is not None and plots["calls"] == 2
+        assert found(keys["ci"], "") == ["", "", ""] and found(keys["ci"], "caller=key:robot") == []
+        page = program.get("/activity?server=notes", headers={**operator, "Accept": "text/html"}).text
+        assert 'href="/activity?server=notes&amp;caller=key%3Arobot"' in page
+        assert "key:robot" not in program.get("/activity", headers={**keys["ci"], "Accept": "text/html"}).text
+    finally:
+        hub.close()
 
 
 @pytest.mark.parametrize(
