@@ -58,7 +58,8 @@ class SettingsDraft:
     """What a form for the settings of a server holds: the text, and the text that its fields were made of (`shown`).
 
     `base` is the CID of the stored configuration that the author started from. `typed` are the texts of the controls
-    that differ from `shown`, `problems` the errors by the name of a field, `others` those of no field.
+    that differ from `shown`, `problems` the errors by the name of a field, `others` those of no field. `is_save` says
+    that the form was to be saved, not only checked.
     """
 
     text: str
@@ -67,6 +68,7 @@ class SettingsDraft:
     typed: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
+    is_save: bool = True
 
     @property
     def has_errors(self) -> bool:
@@ -129,6 +131,7 @@ class ServerSettingsForm:
             fields.get("text", fields.get("shown", stored.text)),
             fields.get("shown", stored.text),
             fields.get("base", ""),
+            is_save=fields.get("action") == "save",
         )
         text = self._merge(server, draft, fields)
         if refused is not None:
@@ -139,7 +142,7 @@ class ServerSettingsForm:
         self._check(server, stored, text, draft)
         if draft.has_errors:
             return draft
-        if fields.get("action") != "save":
+        if not draft.is_save:
             return SettingsDraft(text, text, draft.base)
         try:
             self._save(server, stored, text, draft)
@@ -232,7 +235,7 @@ class ConfiguringView:
         self._render = render
 
     def post(self, name: str) -> Response:
-        """Check or save (`action`) the form and the text of a server's configuration; an error keeps both (422).
+        """Check or save (`action`) the form and the text of a server's configuration; an error keeps both.
 
         Raises Refused, ReadOnly, UnknownServer, and InvalidParams for a reader of JSON and for settings that are not
         here.
@@ -250,7 +253,7 @@ class ConfiguringView:
             found = [*draft.others, *(f"at {path}: {text}" for path, text in draft.problems.items())]
             raise InvalidParams(f"the settings of {server.name} were not saved: {'; '.join(found)}")
         response = self._render(name, draft)
-        response.status_code = 422 if draft.has_errors else 200
+        response.status_code = 422 if draft.has_errors and draft.is_save else 200
         return response
 
 
