@@ -282,11 +282,6 @@ class Call:
         self.deadline = min(self.deadline, deadline)
         self.extra_seconds = max(0.0, min(self.extra_seconds, deadline - self.deadline))
 
-    def take_time_limits(self, other: Call) -> None:
-        """Take the deadline of another call, and what progress may still add to it."""
-        self.deadline, self.extra_seconds = other.deadline, other.extra_seconds
-        self.has_progress = other.has_progress
-
     def ends_with_credentials(self) -> bool:
         """Whether the call is cancelled; it is so from the end of its sender's credentials on."""
         is_valid = self.sender is None or self.hub is None or self.hub.is_current(self.sender)
@@ -309,23 +304,29 @@ class CallPlace(Protocol):
 
 Events = Generator[Event, Any, None]
 Handler = Callable[[Call], Events]
+"""Returns the events of a call. What it raises is the failure of the call, like what its events raise."""
+
 Conceal = Callable[[PatchbayError, Call], str]
 """Returns what the caller of a call learns of a failure in place of its message; empty for the message itself."""
 
 
-def activate(handler: Handler, call: Call, mask: bool = False, conceal: Conceal | None = None) -> Events:
+def activate(
+    handler: Handler, call: Call, mask: bool = False, conceal: Conceal | None = None, is_inner: bool = False
+) -> Events:
     """Run a handler: yield its events, then exactly one Done or Failed.
 
     Send the answers to an Ask into this generator; the handler receives them. Closing this generator before its ending
     cancels the call.
     `mask` hides the message of every exception that is not a PatchbayError, and `conceal` that of some that are.
+    `is_inner` says that another activation yields these events and checks the same limits after each of them.
     """
     started = time.monotonic()
-    events = handler(call)
+    events: Events | None = None
     answer: Any = None
     highest = float("-inf")
     has_ended = False
     try:
+        events = handler(call)
         while True:
             event = events.send(answer) if answer is not None else next(events)
             answer, kind = None, type(event)
@@ -343,7 +344,7 @@ def activate(handler: Handler, call: Call, mask: bool = False, conceal: Conceal 
             if is_pause:
                 _check_limits(call, started)
             answer = yield event
-            if not is_pause:
+            if not (is_pause or is_inner):
                 # Check after the yield, so that the last event before the deadline still reaches the caller.
                 _check_limits(call, started)
     except StopIteration:
@@ -364,7 +365,8 @@ def activate(handler: Handler, call: Call, mask: bool = False, conceal: Conceal 
             log.info("tool of %s raised", call.server, exc_info=problem)
         yield Failed("the tool failed" if mask else described(problem), raised=raised)
     finally:
-        events.close()
+        if events is not None:
+            events.close()
 
 
 def share_time_limits(outer: Call, inner: Call, events: Events) -> Events:
@@ -377,9 +379,11 @@ def share_time_limits(outer: Call, inner: Call, events: Events) -> Events:
     try:
         while True:
             event = events.send(answer)
-            outer.take_time_limits(inner)
+            outer.deadline, outer.extra_seconds = inner.deadline, inner.extra_seconds
+            outer.has_progress = inner.has_progress
             answer = yield event
-            inner.take_time_limits(outer)
+            inner.deadline, inner.extra_seconds = outer.deadline, outer.extra_seconds
+            inner.has_progress = outer.has_progress
     except StopIteration:
         return
     finally:

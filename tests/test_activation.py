@@ -336,3 +336,23 @@ def test_a_call_inside_another_one_ends_with_it_also_with_progress() -> None:
     later = call_of(20, progress_seconds=20.0, extra_seconds=100.0)
     later.end_by(later.deadline + 40)
     assert later.extra_seconds == pytest.approx(40.0)
+
+
+def test_a_handler_that_raises_before_its_first_event_fails_the_call() -> None:
+    """A handler may be a plain function, which raises when it is called."""
+
+    def handler(call: Call) -> Events:
+        raise ToolFailed("it is not available now")
+
+    assert list(activate(handler, call_of())) == [Failed("it is not available now")]
+
+
+def test_an_inner_activation_leaves_the_limits_after_an_event_to_the_outer_one() -> None:
+    def handler(call: Call) -> Events:
+        yield Text("a")
+        yield Text("b")
+        yield PAUSE
+
+    late = call_of(left=0.0)
+    assert [type(event) for event in activate(handler, late, is_inner=True)] == [Text, Text, Failed]
+    assert [type(event) for event in activate(handler, late)] == [Text, Failed]

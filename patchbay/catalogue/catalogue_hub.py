@@ -293,18 +293,18 @@ class CatalogueHub:
 
     def _origin_events(self, server: Server, descriptor: Descriptor, call: Call, place: CallPlace | None) -> Events:
         """Return the events of a call of an origin; its result is stored where a resource of its server shows it."""
-        events = server.activate(descriptor, call, self._conceal)
+        events = server.activate(descriptor, call, self._conceal, is_inner=True)
         if descriptor.name in server.tools_with_stored_output:
             fold = Fold()
-
-            def remember(ending: Ending) -> Ending:
-                result = fold.result(ending)
-                if not (isinstance(ending, Failed) or result.get("isError")) and "content" in result:
-                    self.remember(server, descriptor.name, result)
-                return ending
-
-            return folded(events, fold, remember, place)
+            return folded(events, fold, partial(self._remember_ending, server, descriptor.name, fold), place)
         return events if place is None else folded(events, ValueFold(False), place=place)
+
+    def _remember_ending(self, server: Server, tool: str, fold: Fold, ending: Ending) -> Ending:
+        """Store the result of a call that ends well; return its ending."""
+        result = fold.result(ending)
+        if not (isinstance(ending, Failed) or result.get("isError")) and "content" in result:
+            self.remember(server, tool, result)
+        return ending
 
     def _conceal(self, problem: PatchbayError, call: Call) -> str:
         """Return the failure of an origin for a caller who may not see its server; empty for any other failure."""

@@ -174,10 +174,15 @@ class Server:
         targets = [found.target for found in self.resources.values()]
         return frozenset(target["last_output_of"] for target in targets if "last_output_of" in target)
 
-    def activate(self, descriptor: Descriptor, call: Call, conceal: Conceal | None = None) -> Events:
-        """Run one descriptor: an iterator of events with exactly one ending. `conceal` as in `activation.activate`."""
+    def activate(
+        self, descriptor: Descriptor, call: Call, conceal: Conceal | None = None, is_inner: bool = False
+    ) -> Events:
+        """Run one descriptor: an iterator of events with exactly one ending.
+
+        `conceal` and `is_inner` as in `activation.activate`.
+        """
         assert self.handler is not None, f"{self.name} has no handler for {descriptor.name}"
-        return activate(self.handler, call, mask=bool(self.config.get("mask_errors", False)), conceal=conceal)
+        return activate(self.handler, call, bool(self.config.get("mask_errors", False)), conceal, is_inner)
 
 
 class ServerCache(Generic[Key, Value]):

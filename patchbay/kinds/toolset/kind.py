@@ -74,7 +74,7 @@ def _toolset_handler(
         events = call.hub.pass_on(tools[name], given, call)
         if shaping is not None and shaping.names:
             events = shaping.rename_failures(events)
-        yield from events if expression is None else shape_result(expression, events, call)
+        return events if expression is None else shape_result(expression, events, call)
 
     return run
 
