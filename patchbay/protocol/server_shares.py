@@ -74,7 +74,7 @@ class RunningCalls:
         return time.monotonic() - min([*self.begun.values(), *self.resting.values()], default=math.inf)
 
 
-class SharedPlace:
+class ServerPlace:
     """A call that has a place until `release`, which every thread may call, and more than once.
 
     `counted` is its place in the quotas. To release takes no lock: the garbage collector may do it in any thread.
@@ -137,7 +137,7 @@ class SharedPlace:
         self.release()
 
 
-class RestingPlace(Protocol):
+class ThreadPlace(Protocol):
     """A place among those that hold a thread. It is given up while its call, or its request, waits without one."""
 
     def rest(self) -> None:
@@ -152,7 +152,7 @@ class RestingPlace(Protocol):
 class RestingMailbox:
     """The mailbox that a call waits for. A reader that is called back has left the thread of the call until then."""
 
-    def __init__(self, place: RestingPlace, mailbox: Mailbox) -> None:
+    def __init__(self, place: ThreadPlace, mailbox: Mailbox) -> None:
         self._place = place
         self._mailbox = mailbox
 
@@ -212,7 +212,7 @@ class ServerShares:
         calls = self._servers.get(server) or self._add_server(server)
         if not self._has_room(calls):
             self._wait_for_room(server, calls)
-        place = SharedPlace(self._places, self._resting, calls)
+        place = ServerPlace(self._places, self._resting, calls)
         try:
             place.count(self._begin_counted(sender, server, is_nested))
         except BaseException:

@@ -31,7 +31,7 @@ from patchbay.wire.requests.cross_origin import with_cors
 from patchbay.wire.requests.head_checks import check_head
 from patchbay.wire.requests.request import Request
 from patchbay.wire.requests.security import check_host_and_origin
-from patchbay.wire.requests.work_limits import HEALTH, WorkLimits, WorkPlace
+from patchbay.wire.requests.work_limits import HEALTH, RequestPlace, WorkLimits
 
 Endpoint = Callable[[Request], Reply]
 Find = Callable[[Request], Endpoint | None]
@@ -123,7 +123,7 @@ class Pipeline:
         health = self.health(request) if refused is None else None
         return self.pages(request) if health is None else health(request)
 
-    def _finish(self, reply: Reply, request: Request, place: WorkPlace | None, holder: str | None) -> Reply:
+    def _finish(self, reply: Reply, request: Request, place: RequestPlace | None, holder: str | None) -> Reply:
         """Return the answer as it is sent; what the request holds is given back now, or at the end of the answer."""
         if holder is not None and reply.headers:  # a refusal for a quota has a header
             reply = self._refusals.held(reply, holder)
@@ -132,15 +132,15 @@ class Pipeline:
         if place is None:
             return reply
         if isinstance(reply.body, bytes) or (request.background is not None and not reply.holds_thread):
-            place.leave()
+            place.release()
             return reply
-        reply.call_at_close(place.leave)
+        reply.call_at_close(place.release)
         if isinstance(reply.body, CallBody):
             reply.body.place = place
         return reply
 
     def _finish_later(
-        self, reply: Reply, request: Request, place: WorkPlace | None, holder: str | None, waiting: object
+        self, reply: Reply, request: Request, place: RequestPlace | None, holder: str | None, waiting: object
     ) -> Later:
         """Return the answer to a request that waits without a thread, and without its place."""
         steps = reply.settle()
@@ -160,11 +160,11 @@ class Pipeline:
             if self.at_work is not None:
                 self.at_work.end(waiting)
 
-    def _leave(self, request: Request, place: WorkPlace | None) -> None:
+    def _leave(self, request: Request, place: RequestPlace | None) -> None:
         """Give back what a request without an answer holds."""
         request.body.release()
         if place is not None:
-            place.leave()
+            place.release()
 
 
 def _refuse(problem: PatchbayError) -> Reply:

@@ -22,7 +22,7 @@ from patchbay.wire.replies.reply import Reply
 from patchbay.wire.requests.at_work import AtWork
 from patchbay.wire.requests.request import Body, Request
 from patchbay.wire.requests.rsgi import RsgiRequests
-from patchbay.wire.requests.work_limits import WorkLimits, WorkPlace
+from patchbay.wire.requests.work_limits import RequestPlace, WorkLimits
 from tests.hubs import BOTH, Hub
 from tests.waiting import BOUND, until
 from tests.wire.front.sent_headers import Pairs, SentScope
@@ -189,7 +189,7 @@ def test_a_path_with_the_prefix_of_the_hub_and_without_it_is_the_same(tmp_path: 
 def test_health_checks_need_no_thread_with_the_prefix_and_without_it(tmp_path: Path, path: str) -> None:
     hub = Hub(tmp_path, path_prefix="/hub")
     served = Served(hub, threads=1)
-    assert isinstance(served.limits.enter("192.0.2.1"), WorkPlace)
+    assert isinstance(served.limits.enter("192.0.2.1"), RequestPlace)
     scope = SentScope([("host", "127.0.0.1:8000")], path, "GET")
     assert served.by_front(scope, b"")[::2] == (200, b"alive\n")
     hub.close()
@@ -215,11 +215,11 @@ def test_a_request_waits_for_a_thread_and_gives_its_place_back(tmp_path: Path) -
     hub = Hub(tmp_path, {"echo.py": ECHO})
     served = Served(hub, threads=1)
     place = served.limits.enter("192.0.2.1")
-    assert isinstance(place, WorkPlace)
+    assert isinstance(place, RequestPlace)
     with ThreadPoolExecutor() as threads:
         running = threads.submit(served.by_front, SentScope(SENT, "/mcp/echo"), CALL)
         until(lambda: served.limits._waiting == 1, "the request waits")
-        place.leave()
+        place.release()
         assert running.result(BOUND)[0] == 200
     assert served.by_front(SentScope(SENT, "/mcp/echo"), CALL)[0] == 200, "the first one gave its place back"
     assert served.at_work.oldest() == 0
@@ -230,7 +230,7 @@ def test_a_request_for_which_no_thread_is_free_is_refused(tmp_path: Path, monkey
     monkeypatch.setattr("patchbay.wire.requests.work_limits.PATIENCE_SECONDS", 0.0)
     hub = Hub(tmp_path, {"echo.py": ECHO})
     served = Served(hub, threads=1)
-    assert isinstance(served.limits.enter("192.0.2.1"), WorkPlace)
+    assert isinstance(served.limits.enter("192.0.2.1"), RequestPlace)
     status, headers, body = served.by_front(SentScope(SENT, "/mcp/echo"), CALL)
     assert status == 503 and ("Retry-After", "5") in headers and b"too many requests" in body
     hub.close()

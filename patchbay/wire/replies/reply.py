@@ -16,7 +16,7 @@ from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.events import Wait, wait_blocking
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
-from patchbay.protocol.server_shares import RestingPlace
+from patchbay.protocol.server_shares import ThreadPlace
 from patchbay.wire.replies.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]
@@ -124,7 +124,7 @@ class CallBody:
     after the other, and gives up the `place` while it waits.
     """
 
-    place: RestingPlace | None = None
+    place: ThreadPlace | None = None
     leave: Callable[[], None] | None = None
     """Cancels the call, from any thread; the front calls it when the client has left. Without it the call goes on."""
     rest: Callable[[Wait, Callable[[], None]], None] | None = None

@@ -51,7 +51,7 @@ class NoDescriptors(PatchbayError):
         super().__init__("the hub has no free connections or files; try again later")
 
 
-class WorkPlace:
+class RequestPlace:
     """The place of one request of an address among those that hold a thread."""
 
     __slots__ = ("_address", "_limits")
@@ -60,7 +60,7 @@ class WorkPlace:
         self._limits = limits
         self._address = address
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Give back the place; a second time does nothing."""
         self._limits.leave(self)
 
@@ -83,22 +83,22 @@ class WorkLimits:
         self._is_short = is_short
         self._threads = threads
         self._crowded = threads - min(MAX_FREE, threads // 4)
-        self._working: dict[WorkPlace, str] = {}
+        self._working: dict[RequestPlace, str] = {}
         self._ended = 0.0
         self._waiting = 0
         self._changed = threading.Condition()
 
-    def enter(self, address: str) -> WorkPlace | Reply:
+    def enter(self, address: str) -> RequestPlace | Reply:
         """Return the place of a request of this address, after a short wait if needed, or its refusal."""
         if self._is_short():
             return json_reply(failure(None, NoDescriptors()), NoDescriptors.status)
         if len(self._working) >= self._crowded and not self._wait_for_place(address):
             return json_reply(failure(None, TooManyRequests()), TooManyRequests.status)
-        place = WorkPlace(self, address)
+        place = RequestPlace(self, address)
         self._working[place] = address
         return place
 
-    def leave(self, place: WorkPlace) -> None:
+    def leave(self, place: RequestPlace) -> None:
         """Give back the place of a request; a second time does nothing."""
         if self._working.pop(place, None) is None:
             return
@@ -107,7 +107,7 @@ class WorkLimits:
             with self._changed:
                 self._changed.notify_all()
 
-    def take(self, place: WorkPlace, address: str) -> None:
+    def take(self, place: RequestPlace, address: str) -> None:
         """Count a place of an address."""
         self._working[place] = address
 
