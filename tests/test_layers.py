@@ -29,6 +29,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
         "sqlite",
         "suggestions",
         "syntax",
+        "terminal",
         "text_cache",
         "topics",
         "yaml_core",

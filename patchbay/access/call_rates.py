@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from patchbay.limits.moving_window import RecentTimes
+from patchbay.limits import RecentTimes
 
 WINDOW_SECONDS = 60.0
 

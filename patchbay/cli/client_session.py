@@ -43,7 +43,7 @@ from patchbay.errors import PatchbayError
 from patchbay.events import LOG_LEVELS
 from patchbay.processes.confinement.programs import ProgramPermissions
 from patchbay.settings import Settings, sign_ins, whole_environment
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 Command = Callable[..., Any]
 Listener = Callable[[str, Mapping[str, Any]], None]

@@ -1,4 +1,4 @@
-"""Messages on standard error, with control characters replaced; groups of commands that are imported when used."""
+"""Text for the terminal: messages on standard error, tables, quoted words; commands that are imported when used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 from patchbay.serving.garbage import without_collections
 from patchbay.settings import whole_environment
 from patchbay.suggestions import describe_unknown_name
-from patchbay.views.terminal import choose_color
+from patchbay.terminal import choose_color
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -174,3 +174,11 @@ class LateCommandGroup(click.Group):
         placed = {name for names in found.values() for name in names}
         rest = [name for name in self.late if name not in placed]
         return found | ({"More commands" if found else "Commands": rest} if rest else {})
+
+
+def format_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows, titles included, with two spaces between the columns. All rows have the same number of cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

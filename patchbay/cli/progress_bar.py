@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from patchbay.settings import whole_environment
-from patchbay.views.terminal import choose_color
+from patchbay.terminal import choose_color
 
 
 class ProgressBar:

@@ -19,7 +19,7 @@ from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as ProgressEvent
 from patchbay.settings import whole_environment
-from patchbay.views.terminal import is_dumb, is_terminal
+from patchbay.terminal import is_dumb, is_terminal
 
 if TYPE_CHECKING:
     from patchbay.cli.progress_bar import ProgressBar, Spinner

@@ -10,7 +10,7 @@ import time
 
 import anyio
 
-from patchbay.limits.token_bucket import TokenBucket
+from patchbay.limits import TokenBucket
 
 MESSAGES_PER_SECOND, MESSAGE_BURST = 1_000.0, 5_000.0
 """Messages of a server that answer no request."""

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from patchbay.limits.token_bucket import TokenBucket
+from patchbay.limits import TokenBucket
 from patchbay.pins.documents import CHANGES, Changes
 from patchbay.pins.records import default_changes
 from patchbay.settings import Settings

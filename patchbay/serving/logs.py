@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from patchbay.settings import Settings
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 LOGGERS_OF_CONNECTIONS = (
     "asyncio",

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from patchbay.access.call_rates import CALLS_AT_ONCE, MAX_DELAY_SECONDS, CallRates
-from patchbay.limits.moving_window import RecentTimes
+from patchbay.limits import RecentTimes
 
 
 def test_calls_that_come_at_once_begin_at_the_pace_of_their_minute() -> None:

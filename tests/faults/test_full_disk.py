@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.cli.doctor.database_file import check_database_file
+from patchbay.cli.doctor.database import check_database_file
 from patchbay.documents.collection import Library
 from patchbay.errors import StoreFailed
 from patchbay.settings import Settings

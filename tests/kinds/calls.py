@@ -13,7 +13,7 @@ from patchbay.activation import Call, Handler, activate
 from patchbay.cid import cid_of
 from patchbay.errors import ResourceNotFound, ToolFailed
 from patchbay.events import Event, Pause
-from patchbay.kinds.python.inline import python_handler
+from patchbay.kinds.python.direct_calls import python_handler
 from patchbay.kinds.shell.handler import shell_handler
 from patchbay.processes.limits import Limits
 from patchbay.views.fold import fold

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from patchbay.errors import Refused
-from patchbay.limits.moving_window import RecentTimes
+from patchbay.limits import RecentTimes
 
 MAX_WRONG_PASSWORDS, WRONG_PASSWORD_SECONDS = 10, 300.0
 """Wrong passwords of one name from one place within this number of seconds; later ones are not compared."""

@@ -25,7 +25,7 @@ from patchbay.cli.records.ndjson import escape_control
 from patchbay.errors import PatchbayError
 from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Store
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -22,7 +22,7 @@ from patchbay.client.sources.skill_folders import save_skill
 from patchbay.client.sources.skills import find_skill, get_skill_name, list_skills, load_files, load_skill
 from patchbay.exit_codes import TIME_PROFILE, with_examples
 from patchbay.suggestions import describe_unknown_name
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 ADDRESS = click.argument("address", shell_complete=complete_address)
 

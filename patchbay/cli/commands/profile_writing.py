@@ -51,7 +51,7 @@ from patchbay.client.sources.http_updates import update_endpoints
 from patchbay.client.sources.mcp import McpSource
 from patchbay.exit_codes import TIME_PROFILE, with_examples
 from patchbay.suggestions import describe_unknown_name
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 UPDATABLE_PLUGINS = {"mcp": "MCP server", "http": "HTTP API"}
 """Plugins whose services have a contract, with the name of such a service."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.messages import fail
+from patchbay.cli.messages import fail, format_rows
 from patchbay.cli.options import (
     SETTING_FIELDS,
     SETTING_ORDER,
@@ -20,7 +20,6 @@ from patchbay.cli.options import (
     variable_name,
     with_settings,
 )
-from patchbay.cli.tables import format_rows
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 

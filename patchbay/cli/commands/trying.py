@@ -31,7 +31,7 @@ from patchbay.client.source import get_scheme
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.kinds.program_proposals import Proposal, with_proposal
 from patchbay.settings import Settings, hub_places, whole_environment
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 Json = dict[str, Any]
 

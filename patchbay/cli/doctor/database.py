@@ -1,4 +1,4 @@
-"""Checks of the database of a hub in PostgreSQL: version, schema, rights, clock, connections, bus."""
+"""Checks of the database of a hub: the file of SQLite, or the schema, rights, clock and bus of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from patchbay.access.given_key import read_given_key
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.access.stored_key_id import stored_id
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
+from patchbay.cli.messages import quote_word
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
-from patchbay.store import is_database_address
+from patchbay.store import DATABASE_FILE, is_database_address, store_exists
 from patchbay.stores import examine_store, open_store
 from patchbay.stores.findings import EMPTY_SCHEMA
+from patchbay.stores.sqlite.database import check_file
 
 
 def _check_key(settings: Settings) -> Iterator[CheckResult]:
@@ -32,7 +34,7 @@ def _check_key(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_database(settings: Settings) -> Iterator[CheckResult]:
-    """Yield the verdicts about the database; none for a hub without one."""
+    """Yield the verdicts about the database in PostgreSQL; nothing for a hub with another store."""
     if not is_database_address(settings.store):
         return
     try:
@@ -47,3 +49,23 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
             yield ok(one.check, one.sentence)
         else:
             yield (problem if one.is_fatal else warning)(one.check, one.sentence, one.mend)
+
+
+def check_database_file(settings: Settings) -> Iterator[CheckResult]:
+    """Yield the verdict about the database file, without changing it; nothing for a hub without one."""
+    if settings.store != "sqlite" or not store_exists(settings.store, settings.data):
+        return
+    path = settings.data / DATABASE_FILE
+    found = check_file(path)
+    if found is None:
+        yield ok("database", f"{path} is undamaged")
+        return
+    fault, sentence = found
+    folder = quote_word(str(settings.data))
+    mends = {
+        "full": "patchbay gc --blob-hours 1",
+        "unwritable": f"chmod -R u+rwX {folder}, or patchbay serve --data FOLDER on another disk",
+        "damaged": f"stop the hub, mv {folder} {folder}.damaged, and copy a backup to {folder}",
+        "other": f"ls -l {folder}",
+    }
+    yield problem("database", sentence, mends[fault])

@@ -13,8 +13,7 @@ from patchbay.access.stored_key_id import find_problem
 from patchbay.access.tokens.issuer import load_issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.doctor.database import check_database
-from patchbay.cli.doctor.database_file import check_database_file
+from patchbay.cli.doctor.database import check_database, check_database_file
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word

@@ -13,7 +13,7 @@ from patchbay.catalogue.operating.proposed_lines import describe_proposal, propo
 from patchbay.cli.messages import make_printable, write_note
 from patchbay.kinds.program_proposals import with_proposal
 from patchbay.settings import Settings
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 
 def add_proposed_lines(

@@ -12,7 +12,7 @@ from patchbay import exit_codes
 from patchbay.cli.messages import make_printable, remove_progress, write_note
 from patchbay.cli.records.for_people import describe_record, format_json, indent_json
 from patchbay.cli.records.ndjson import Record, format_line
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 Style = Literal["text", "json"] | None
 """How records are written: their text, lines of JSON, or, without a choice, as the reader needs them."""

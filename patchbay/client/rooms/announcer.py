@@ -14,17 +14,18 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import orjson
 
 from patchbay import exit_codes
+from patchbay.client.addresses.targets import Http
+from patchbay.client.connection.connection import Connection
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomConnection, RoomRefusal
 from patchbay.client.rooms.hosted_server import TOOL, HostedServer
-from patchbay.client.rooms.listing import wait_until_listed
 from patchbay.client.rooms.partials import Partials
 from patchbay.errors import PatchbayError
 
@@ -46,6 +47,12 @@ MAX_OWN_SESSIONS = 16
 
 MAX_REMEMBERED_ANSWERS, MAX_REPEATS, REPEAT_SECONDS = 256, 5, 1.0
 """Answers that can be sent again when the room says that they came too fast, how often, and how much later."""
+
+LISTED_SECONDS = 5.0
+"""Seconds in which the hub usually lists the tools of a server."""
+
+LOOK_SECONDS = 0.05
+"""Seconds between two looks at the list."""
 
 Json = dict[str, Any]
 
@@ -315,3 +322,23 @@ def run_all(announcers: Sequence[Announcer], on_failure: Callable[[PatchbayError
 
 def _count(tools: int) -> str:
     return "1 tool" if tools == 1 else f"{tools} tools"
+
+
+def wait_until_listed(
+    room: RoomAddress, server: str, tools: Collection[str], headers: Mapping[str, str], ending: threading.Event
+) -> None:
+    """Wait until the list of the room has all these tools of a server, `ending` is set, or LISTED_SECONDS are over.
+
+    The hub lists them a moment after the announcement. It may list less: a policy may close the room to MCP clients, a
+    pin may hold a tool, and the caller may have no right to see it.
+    """
+    wanted = {f"{server}__{name}" for name in tools}
+    limit = time.monotonic() + LISTED_SECONDS
+    target = Http(f"{room.hub}/mcp/room.{room.name}", dict(headers))
+    try:
+        with Connection.open(target, start_timeout=LISTED_SECONDS, timeout=LISTED_SECONDS, quick=True) as connection:
+            while wanted - {tool["name"] for tool in connection.list_tools()}:
+                if time.monotonic() >= limit or ending.wait(LOOK_SECONDS):
+                    return
+    except PatchbayError:
+        return  # this caller sees no list

@@ -1,4 +1,4 @@
-"""Calls of quick functions on the calling thread, which saves two hand-offs between threads.
+"""Calls of an inline definition; those of quick functions run on the calling thread, which saves two hand-offs.
 
 A function of an inline definition is called directly when it cannot wait for anything outside Python (`blocking.py`)
 and its last `MIN_QUICK_CALLS` calls on a runner thread were quick and emitted nothing before their end. All others run
@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from patchbay.activation import PAUSE, Call, Events, ended_itself
+from patchbay.activation import PAUSE, Call, Events, Handler, ended_itself
 from patchbay.background import BackgroundLoop
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
-from patchbay.kinds.python.definitions import Definition
+from patchbay.kinds.python.definitions import Definition, definition_of
 from patchbay.kinds.python.functions import attaching, call_function, emit_value, list_events, run_function
 from patchbay.raised.exceptions import attach_raised
 from patchbay.threads.interrupts import Stopped, raise_in
@@ -295,3 +295,14 @@ def _processor_seconds(thread: int) -> float:
     if sys.platform == "darwin" or sys.platform == "win32":
         return time.monotonic()
     return time.clock_gettime(time.pthread_getcpuclockid(thread))
+
+
+def python_handler(source: bytes, cid: str, name: str) -> Handler:
+    """Return the handler of the functions of an inline definition. The first call compiles the definition.
+
+    `target["function"]` names the function; arguments are passed by keyword. A crash ends the hub process.
+
+    The handler raises the function's errors, and ToolFailed when the definition cannot be loaded, the arguments do not
+    fit, or all threads are busy.
+    """
+    return DirectCalls(definition_of(source, cid, name)).run

@@ -12,9 +12,9 @@ from patchbay.environments.requirements import Requirements, read_script_block, 
 from patchbay.errors import ConfigError, ServerFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
+from patchbay.kinds.python.direct_calls import python_handler
 from patchbay.kinds.python.discovery.apps import app_files
 from patchbay.kinds.python.discovery.functions import discover_functions, return_line
-from patchbay.kinds.python.inline import python_handler
 from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.registry import INLINE, Handlers
 

@@ -11,6 +11,5 @@ upstream_events.py       the events of a mounted server, as a source of events
 standing_connection.py   one mount: connected, listed, subscribed, reconnected
 standing_connections.py  all mounts of one hub
 handler.py               one call of a mounted server, as events
-denied_results.py        what a confined program is told when it was refused something
 description.py           which program runs, with which rights, and who shares its state
 """

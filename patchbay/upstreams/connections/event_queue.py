@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from patchbay.limits.token_bucket import TokenBucket
+from patchbay.limits import TokenBucket
 
 MAX_EVENTS = 4096
 """Events that wait, at most; those without a subject always find a place."""

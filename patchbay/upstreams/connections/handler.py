@@ -23,9 +23,10 @@ from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreac
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, ServerFailed, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.jsonrpc import dump_json
+from patchbay.processes.confinement.program_denials import explain_denial, explain_refused_hosts
+from patchbay.processes.confinement.programs import ProgramConfinement
 from patchbay.raised.forms import RAISED_KEY
 from patchbay.upstreams.connections.call_roots import bring_roots
-from patchbay.upstreams.connections.denied_results import explain_failed_result
 from patchbay.upstreams.connections.placement import ChosenConnection, choose_connection, has_own_connection
 from patchbay.upstreams.connections.standing_connection import StandingConnection
 from patchbay.upstreams.lists.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
@@ -365,3 +366,20 @@ def _objects(found: Any, name: str) -> list[Json]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise ServerFailed(f"the server behind {name} gave a result that breaks the MCP specification")
     return found
+
+
+def explain_failed_result(
+    confinement: ProgramConfinement | None, result: dict[str, Any], since: float
+) -> dict[str, Any]:
+    """Return a failed result with a text on what the program was refused: a file, or hosts `since` the call began.
+
+    `confinement` is that of the process that ran the call, None for a server that is no program; `since` is Unix time
+    in seconds.
+    """
+    content = result.get("content")
+    if confinement is None or not result.get("isError") or not isinstance(content, list):
+        return result
+    texts = [block.get("text") for block in content if isinstance(block, Mapping)]
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    hint = explain_denial(confinement, said) or explain_refused_hosts(confinement, since)
+    return {**result, "content": [*content, {"type": "text", "text": hint}]} if hint else result

@@ -11,10 +11,9 @@ from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.errors import InvalidParams
 from patchbay.views.hidden_characters import escape_hidden_characters
 from patchbay.web.access.approval_words import describe_call
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.answers import render_answer, wants_json
+from patchbay.web.pages.answers import json_answer, render_answer, wants_json
 from patchbay.web.pages.site import Site
 
 PAGE, HOME = "/approvals", "/"

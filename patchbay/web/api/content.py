@@ -23,7 +23,7 @@ from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.settings import SHARED
 from patchbay.topics import VARIABLES
-from patchbay.web.api.json_answers import json_answer
+from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.pages.site import Site, UnknownVariable
 from patchbay.web.rendering.content_kinds import image_type

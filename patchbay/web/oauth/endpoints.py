@@ -22,10 +22,10 @@ from patchbay.access.sign_in_settings import METADATA_PATHS, has_authorization_s
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.settings import Settings
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.oauth.authorization_server import HubServer
 from patchbay.web.oauth.consent import Consent
 from patchbay.web.oauth.requests import read_token_form
+from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.people.sign_in import check_sign_in

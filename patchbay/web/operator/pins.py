@@ -21,10 +21,9 @@ from patchbay.pins.records import LoadedPins, load_pins, pinned_servers
 from patchbay.pins.transfer import Imported, export_approvals, import_approvals
 from patchbay.topics import PINS
 from patchbay.views.hidden_characters import show_hidden_characters
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import read_upload, redirect_to
-from patchbay.web.pages.answers import render_answer, wants_json
+from patchbay.web.pages.answers import json_answer, render_answer, wants_json
 from patchbay.web.pages.server import list_moves
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.templates import format_json

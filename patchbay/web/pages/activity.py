@@ -23,7 +23,6 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.topics import SERVED
 from patchbay.web.api.activity_stream import stream_activity, stream_approvals
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.activity_numbers import (
     MAX_BARS,
     STEP_SECONDS,
@@ -33,7 +32,7 @@ from patchbay.web.pages.activity_numbers import (
     most_called_tools,
     slowest_tools,
 )
-from patchbay.web.pages.answers import check_number, render_answer
+from patchbay.web.pages.answers import check_number, json_answer, render_answer
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Response, request
 
 from patchbay.errors import InvalidParams
-from patchbay.web.api.json_answers import json_answer
+from patchbay.jsonrpc import dump_json
 from patchbay.web.pages.site import Site
 from patchbay.wire.replies.accept import wants_html
 
@@ -62,4 +62,11 @@ def _respond(site: Site, data: Any, render_page: Callable[[], Response]) -> Resp
     json = is_json_address() or wants_json(request.headers.get("Accept", ""))
     response = json_answer(site.add_prefix_to_links(data)) if json else render_page()
     response.vary.add("Accept")
+    return response
+
+
+def json_answer(value: Any, status: int = 200) -> Response:
+    """A JSON response that caches do not store."""
+    response = Response(dump_json(value), status, mimetype="application/json")
+    response.headers["Cache-Control"] = "no-store"
     return response

@@ -19,9 +19,8 @@ from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS
 from patchbay.access.people.people import Person, Session
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.errors import InvalidParams, Refused
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
+from patchbay.web.pages.answers import is_json_address, json_answer, render_answer, wants_json
 from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in

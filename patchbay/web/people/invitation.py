@@ -9,9 +9,8 @@ from patchbay.access.people.invitations import Invitation, WrongInvitation
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS
 from patchbay.errors import InvalidParams
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.answers import json_answer, render_answer
 from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in

@@ -18,9 +18,8 @@ from patchbay.access.people.sign_in_throttle import TooManyWrongPasswords
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.errors import InvalidParams, Refused
 from patchbay.settings import Settings
-from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
-from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.answers import json_answer, render_answer
 from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.wire.requests.bodies import drop_body

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams, TooLarge
 from patchbay.kind import kind_named
-from patchbay.web.api.json_answers import json_answer
+from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import MAX_COLOURED_CHARACTERS, colour_lines

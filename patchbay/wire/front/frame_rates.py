@@ -8,7 +8,7 @@ Source: RFC 6455, section 5.5.2 (a ping may be sent at any time); CWE-770 (alloc
 
 from __future__ import annotations
 
-from patchbay.limits.token_bucket import TokenBucket
+from patchbay.limits import TokenBucket
 
 FRAMES_PER_SECOND = 2000
 """Frames of one WebSocket in a second."""

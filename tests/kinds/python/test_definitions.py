@@ -12,7 +12,7 @@ import pytest
 from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.kinds.python.definitions import definition_of
-from patchbay.kinds.python.inline import python_handler
+from patchbay.kinds.python.direct_calls import python_handler
 from tests.kinds.calls import call_of, events, python
 from tests.waiting import until
 

@@ -26,10 +26,9 @@ from patchbay.cli.commands.clients.choices import (
     load_reached_settings,
     machine,
 )
-from patchbay.cli.messages import fail, make_printable, write_note
+from patchbay.cli.messages import fail, format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
-from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.mounted import Fields, find_mount, is_outdated, renew_mount
@@ -46,7 +45,7 @@ from patchbay.client.applications.references import Inexpressible
 from patchbay.client.profiles.files import replace_file
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ from patchbay.cli.commands.clients.choices import (
 )
 from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.messages import fail, make_printable, write_note
+from patchbay.cli.messages import fail, format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
-from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, Application, find_application
 from patchbay.client.applications.changes import Change, write_change
 from patchbay.client.applications.entries import Token
@@ -30,7 +29,7 @@ from patchbay.client.applications.reading import ClientFile, is_own, list_files,
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import SHARED, Settings
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 PLANNED_KEY = "patchbay-key"
 """Stands for a key in a diff, before the key is made; the diff masks it."""

@@ -11,10 +11,9 @@ import orjson
 from patchbay import exit_codes
 from patchbay.cli.completion import complete_approval
 from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable
+from patchbay.cli.messages import format_rows, make_printable
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
-from patchbay.cli.tables import format_rows
 from patchbay.client.errors import Unreachable
 
 LISTED = "`patchbay approvals list` for the ID"

@@ -10,11 +10,10 @@ import click
 
 from patchbay.cli.completion import complete_server
 from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, quote_word, write_note
+from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import list_servers, read_server
-from patchbay.cli.tables import format_rows
 from patchbay.client.addresses.targets import Local
 from patchbay.exit_codes import with_examples
 

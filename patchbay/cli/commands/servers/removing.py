@@ -18,7 +18,7 @@ from patchbay.cli.server_directory import check_known, find_server, opened_catal
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.exit_codes import GREETER, with_examples
 from patchbay.settings import Settings
-from patchbay.views.terminal import is_terminal
+from patchbay.terminal import is_terminal
 
 
 @click.command(

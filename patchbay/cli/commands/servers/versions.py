@@ -27,11 +27,10 @@ from patchbay.catalogue.operating.past_versions import (
 from patchbay.cli.completion import complete_server, complete_version
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, quote_word
+from patchbay.cli.messages import format_rows, make_printable, quote_word
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
-from patchbay.cli.tables import format_rows
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 from patchbay.store import Store

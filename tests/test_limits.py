@@ -1,10 +1,10 @@
-"""A rate with a burst, at given times."""
+"""Rates at given times: a bucket of tokens, and the times within the last while."""
 
 from __future__ import annotations
 
 import pytest
 
-from patchbay.limits.token_bucket import TokenBucket
+from patchbay.limits import RecentTimes, TokenBucket
 
 
 def test_a_burst_is_taken_at_once_and_then_the_rate_holds() -> None:
@@ -30,3 +30,12 @@ def test_tokens_below_zero_are_paid_back_first() -> None:
     assert bucket.seconds_until(0) == pytest.approx(3.0)
     assert bucket.refill(2.0) == pytest.approx(-2.0) and not bucket.take(1, 2.5)
     assert bucket.refill(4.0) == pytest.approx(2.0)
+
+
+def test_times_up_to_the_oldest_one_are_forgotten() -> None:
+    times = RecentTimes((1.0, 2.0, 3.0))
+    times.forget_until(2.0)
+    assert list(times) == [3.0]
+    times.append(4.0)
+    times.forget_until(10.0)
+    assert not times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.views.terminal import choose_color
+from patchbay.terminal import choose_color
 
 
 @pytest.mark.parametrize(

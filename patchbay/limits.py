@@ -1,9 +1,11 @@
-"""A rate with a burst: tokens come at a rate, up to a limit, and what is done takes some of them.
+"""Rates: tokens that come at a rate, up to a limit, and the times of what happened lately.
 
-Source: ITU-T I.371, annex A (the continuous-state leaky bucket, which is the same algorithm).
+Source of the tokens: ITU-T I.371, annex A (the continuous-state leaky bucket, which is the same algorithm).
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 
 class TokenBucket:
@@ -36,3 +38,14 @@ class TokenBucket:
     def seconds_until(self, tokens: float) -> float:
         """Return how long after the last `refill` there are so many tokens; 0 or less if there are."""
         return (tokens - self.tokens) / self.per_second
+
+
+class RecentTimes(deque[float]):
+    """Times of one clock in seconds, the oldest first; `append` adds one. For one thread at a time."""
+
+    __slots__ = ()
+
+    def forget_until(self, oldest: float) -> None:
+        """Forget the times that are not after `oldest`. The cost is that of the forgotten ones."""
+        while self and self[0] <= oldest:
+            self.popleft()
