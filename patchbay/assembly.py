@@ -161,7 +161,7 @@ def _access(settings: Settings, store: Store, catalogue: Catalogue) -> AccessCon
     validity = Validity(store, OperatorToken(None if settings.store == "memory" else settings.data))
     catalogue.hub.kept(CREDENTIALS, lambda: validity)
     if store.is_shared:
-        validity.watch()  # other machines hear of an ended token of this machine's operator
+        validity.watch()  # tells other machines when a token of this machine's operator has ended
     access = AccessControl(catalogue, validity)
     catalogue.hub.visible_to = access.catalogue_for
     catalogue.hub.is_current = access.is_current

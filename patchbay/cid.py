@@ -67,7 +67,7 @@ def canonical(text: str) -> str:
 
 
 def is_content(name: str, data: bytes) -> bool:
-    """Whether some bytes are the content of a canonical CID that is a SHA-256 digest."""
+    """Whether these bytes have this canonical CID, which must be a SHA-256 digest."""
     return sha256(data).digest() == digest_in(name)
 
 

@@ -230,7 +230,7 @@ class Bus(Protocol):
 
 
 class Collection(Protocol):
-    """Deletes blobs that are no longer needed, and gives the space back. Which are needed, the caller knows."""
+    """Deletes blobs that are no longer needed, and gives the space back. The caller decides which blobs are needed."""
 
     def older_than(self, at: float) -> list[str]:
         """The CIDs of blobs whose last `put` or `renew` was before `at` (Unix time in seconds), oldest first."""

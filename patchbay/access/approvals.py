@@ -168,7 +168,7 @@ class Approvals:
         self._change(mark_used)
 
     def give_back(self, id: str) -> None:
-        """Undo the use of an approval by a call that did not end, because it first asks its caller more."""
+        """Make a used approval usable again: its call asked its caller a question, and will be sent again."""
 
         def mark_approved(now: float) -> Approval:
             known = self._known.get(id)

@@ -62,7 +62,7 @@ class Unauthorized(Refused):
 
 
 class InsufficientScope(Refused):
-    """The token is right, and does not have the scope that this request needs (403)."""
+    """The token is valid, but it lacks the scope that this request needs (403)."""
 
     status = 403
 

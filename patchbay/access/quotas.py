@@ -166,7 +166,7 @@ class Quotas:
         return self._workers
 
     def share(self, processes: int) -> None:
-        """Let so many processes of all machines share each limit; counting goes on.
+        """Divide each limit by this number of processes, on all machines; what is counted stays counted.
 
         The defaults for calls in flight and for streams come from the threads of one machine, so they grow with the
         machines.

@@ -311,7 +311,7 @@ class Activity:
             self._unaudited = None
 
     def _find_entry(self, data: bytes) -> int | None:
-        """Return the seq of the entry with these bytes, which a write made whose answer did not arrive."""
+        """Return the seq of the entry with these bytes, if an earlier write stored it and only its answer was lost."""
         found = self._store.journal.tail(ACTIVITY, MAX_ENTRIES_SEARCHED)
         return next((entry.seq for entry in found if entry.data == data), None)
 

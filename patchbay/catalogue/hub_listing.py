@@ -39,7 +39,7 @@ class HubListing:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> HubListing:
-        """Make it from the fields of a valid variable."""
+        """Build the listing from the fields of a valid variable."""
         return cls(Listing.of(fields), tuple(fields["built_in"]) if "built_in" in fields else None)
 
     def lists_built_in(self, name: str, known: BuiltIn) -> bool:

@@ -134,7 +134,7 @@ class ServerEditor:
             )
 
     def _plan_files(self, name: str, mark: DropIn, cid: str | None) -> tuple[Files, str | None]:
-        """Return the new files of a drop-in so that its row becomes this one, and its new mark."""
+        """Return the files to write so that a drop-in gets this row, and the new mark of the drop-in."""
         files: Files = {mark.file: None}
         if mark.file.endswith(tuple(code_endings())):
             files[name + CONFIG_ENDING] = None

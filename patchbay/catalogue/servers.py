@@ -90,7 +90,7 @@ class Server:
 
     @property
     def tells_of_updates(self) -> bool:
-        """Whether subscribers hear of changed resources: a mounted server may not tell them, a room does not."""
+        """Whether subscribers are told of changed resources: a mounted server may not tell them, a room does not."""
         if self.upstream is not None:
             return bool((self.offers.get("resources") or {}).get("subscribe"))
         return not is_room_name(self.name)

@@ -12,7 +12,7 @@ from patchbay.store import Store
 
 
 class Visibility(Protocol):
-    """The rights of a caller. Callers with equal digests may do the same; `is_unlimited` says that it is everything."""
+    """The rights of a caller. Callers with equal digests have the same rights; `is_unlimited` means all rights."""
 
     digest: str
     is_unlimited: bool

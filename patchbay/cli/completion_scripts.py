@@ -116,7 +116,7 @@ class _WholeWords(BashComplete):
     _typed = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one that is typed, and that one."""
+        """Return the complete words, and the word that is being typed."""
         environment = whole_environment()
         if environment.get("COMP_CWORD") != "-1":
             return super().get_completion_args()
@@ -168,6 +168,6 @@ def make_script(shell: str, command: click.Command) -> str:
 
 
 def register() -> None:
-    """Have click answer each shell in the form of its script."""
+    """Make click answer each shell in the form that the shell's script reads."""
     for one in SHELLS.values():
         add_completion_class(one)

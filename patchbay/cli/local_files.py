@@ -15,7 +15,7 @@ from patchbay.topics import CONTRACTS
 
 
 def read_only_settings(settings: Settings) -> Settings:
-    """The settings when the hub has a store; otherwise the settings with a store in memory, which creates no files."""
+    """Return the settings; for a hub without a store, with a store in memory, which creates no files."""
     return settings if store_exists(settings.store, settings.data) else replace(settings, store="memory")
 
 

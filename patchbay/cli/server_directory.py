@@ -81,7 +81,7 @@ def check_known(hub: RunningHub, name: str) -> dict[str, Any]:
 
 
 def unknown_name(name: str, known: list[str]) -> UnknownServer:
-    """Return the error for a name without a server; an address of a server is told from a wrong name."""
+    """Return the error for a name without a server; an address of a server gets another hint than a wrong name."""
     found = _ADDRESS.fullmatch(name)
     if found is not None and found[1] in known:
         return UnknownServer(f"expected the name of a server, not its address {name}: write {found[1]}")

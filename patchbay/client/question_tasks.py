@@ -57,7 +57,7 @@ class _QuestionTask:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def end(self, status: str, answer: Answer) -> None:
-        """Set the result; the first call counts."""
+        """Set the result, unless it is set already."""
         if self.answer is None:
             self.status, self.answer, self.changed = status, answer, _now()
             self.message = answer.message if isinstance(answer, McpFailure) else ""

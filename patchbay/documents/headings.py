@@ -120,7 +120,7 @@ class Anchors:
         self._known: dict[str, int] = {}
 
     def add(self, title: str, own: str = "") -> str:
-        """Return the anchor of the next heading; `own` is the anchor that the heading itself names."""
+        """Return the anchor of the next heading; `own` is the anchor that the text of the heading gives."""
         anchor = _NOT_IN_ANCHOR.sub("", title.lower()).strip().replace(" ", "-")
         count = self._known[anchor] = self._known.get(anchor, -1) + 1
         return own or (f"{anchor}-{count}" if count else anchor)

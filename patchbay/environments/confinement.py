@@ -65,7 +65,7 @@ def confine_uv(
     mode = places.confine if places.confine != OFF else DEFAULT
     if not builds and LANDLOCK in active_program_protections(wanted):
         wanted, mode = (LANDLOCK,), DEFAULT  # REQUIRED needs namespaces too
-    # The folder of the work is the own folder: it is in the data folder, as the folders of mounted programs are.
+    # The installer works in its own folder, which is in the data folder, as the folders of mounted programs are.
     changed = () if builds else (cache,)
     own = replace(places, folder=work.parent, wanted=wanted, confine=mode, file_bytes=FILE_BYTES, own=changed)
     own = replace(own, writes=())

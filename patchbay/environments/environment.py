@@ -95,7 +95,7 @@ class PackageEnvironment:
 
     @property
     def sentence(self) -> str:
-        """The state in words."""
+        """The state as a sentence for people."""
         if self.state == "ready" and self.installed is not None:
             found = self.installed
             return f"{len(found.locked)} packages, {found.bytes / 1e6:.1f} MB, installed in {found.seconds:.1f} s"

@@ -61,7 +61,7 @@ DISTRIBUTIONS = {
 
 
 def foreign_imports(module: ast.Module) -> dict[str, int]:
-    """Return the modules (first part of the name) that a definition imports in any case, each with its first line.
+    """Return the modules (first part of the name) that a definition always imports, each with its first line.
 
     Modules of the standard library and of the hub are left out.
     """

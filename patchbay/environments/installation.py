@@ -363,7 +363,7 @@ REASONS = (
 
 
 def explain_failure(output: str, needs: Requirements) -> str:
-    """Return the reason of a failure in the words of uv, without its drawing, and the next step."""
+    """Return the reason of a failure in the words of uv, without its line graphics, and the next step."""
     lines = (re.sub(r"^[\s×╰─▶├│·]+", "", line).strip() for line in output.splitlines())
     words = " ".join(line for line in lines if line and not line.startswith("warning:")).replace(" cause: ", ": ")
     reason = words.removeprefix("error: ")[:MAX_REASON_CHARACTERS] or "uv gave no reason"

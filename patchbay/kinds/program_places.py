@@ -14,7 +14,7 @@ from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.settings import Settings, hub_places
 
 PROGRAMS = "programs"
-"""The folder below the data folder with the own folder of each confined program."""
+"""The folder below the data folder that holds a folder for each confined program."""
 
 
 def program_places(settings: Settings) -> ProgramPlaces:

@@ -339,7 +339,7 @@ def _path_in(text: str) -> str:
 def _looks_like_path(text: str, base: Path | None) -> bool:
     """Whether a text names a place: an absolute path, or a relative one that is in the folder `base`.
 
-    Another relative path is one in the own folder of the program.
+    Another relative path is a path in the folder of the program itself.
     """
     if not text or len(text) > MAX_PATH_CHARACTERS or "\0" in text or "://" in text:
         return False

@@ -54,7 +54,7 @@ class EventSource(Protocol):
     """Whether `read` may wait for another machine."""
 
     def read(self, cursor: str | None, wanted: EventQuery, limit: int) -> Batch:
-        """Return the events behind a cursor; without one no events and the cursor of now. Raises InvalidParams."""
+        """Return the events after a cursor; without one, no events and the present cursor. Raises InvalidParams."""
         ...
 
 

@@ -36,7 +36,7 @@ class Timetable:
     zone: str = "UTC"
 
     def check(self) -> str | None:
-        """Return what is wrong with the expression or the zone, as the end of a sentence; None if it is right."""
+        """Return what is wrong with the expression or the zone, as the end of a sentence; None if both are valid."""
         try:
             zone = _zone(self.zone)
         except (LookupError, OSError, ValueError):

@@ -128,7 +128,7 @@ def _served_name(one: OfferedEntry) -> str:
 
 
 def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell") -> bool:
-    """Store what a room offers under the name of its server; whether something else is offered now.
+    """Store what a room offers under the name of its server; return whether the offer has changed.
 
     An offer of an earlier entry than the stored one changes nothing. Tools and prompts are compared with their pins
     first; those of each server of the room are approved at first sight.

@@ -111,7 +111,7 @@ class Dispatcher:
     def exchange(self, wire: TransportInfo, server: Server | None = None) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP.
 
-        Without `server`, each message goes to the one that `wire.endpoint` names at that time.
+        Without `server`, each message goes to the server that `wire.endpoint` names at that time.
         """
 
         def exchange(message: Message) -> Iterator[Message | Sign]:

@@ -34,8 +34,8 @@ def knows_target(server: Server, method: str, params: Mapping[str, Any]) -> bool
 def await_first_lists(catalogue: Catalogue, server: Server, meta: Any) -> bool:
     """Wait for the first lists of a mounted server; return whether this process may serve others now.
 
-    `meta` is the `_meta` of the request. One that comes from a mount does not wait: two mounts that lead to each other
-    would wait for each other. The wait ends FIRST_LISTS_SECONDS after the start of the mount.
+    `meta` is the `_meta` of the request. A request of a mount does not wait: two mounts that lead to each
+    other would wait for each other. The wait ends FIRST_LISTS_SECONDS after the start of the mount.
     """
     standing = server.standing
     if standing is None or server.pinned or mounts_in(meta):

@@ -84,7 +84,7 @@ class SessionRights(Protocol):
         ...
 
     def is_current(self) -> bool:
-        """Whether it may stay: its credentials are valid, and it may still read the room."""
+        """Whether the session may stay: its credentials are valid, and it may still read the room."""
         ...
 
 

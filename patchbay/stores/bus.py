@@ -66,7 +66,7 @@ class LocalSubscription(CallbackMailbox):
         return bool(self._waiting) or self.closed
 
     def _woken(self) -> Callable[[], None] | None:
-        """Wake the threads that wait; what is to be called, outside the lock."""
+        """Requires the lock. Wake the waiting threads; return the callback, to be called after the lock is released."""
         if self._changed is not None:
             self._changed.notify_all()
         return self._take_callback()

@@ -34,7 +34,7 @@ def raise_in(thread: int, kind: type[BaseException] | None) -> None:
 
 
 def when_lost(again: Callable[[], None]) -> None:
-    """Have `again` called, on another thread, after a finalizer on this thread has dropped a `Stopped`."""
+    """Register `again`, which another thread calls after a finalizer on this thread has dropped a `Stopped`."""
     _this_thread.again = again
 
 

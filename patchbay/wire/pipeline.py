@@ -9,7 +9,7 @@ Theory of operation. A web server makes one Request, which never changes; an ans
    WebSockets, rooms, health; the pages answer the rest. A body that no endpoint reads is read first: it may be cut.
 5. Finish: when the answer is known, a refusal for a quota is held back; when it is sent, the place and the bytes of the
    body are given back. An answer that is known later (`Reply.later`) leaves its thread until then.
-An endpoint is a function of a Request to a Reply. None of them knows which web server made the request.
+An endpoint is a function of a Request to a Reply. An endpoint does not know which web server made the request.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Pipeline:
         return Reply(later=later, leave=reply.leave)
 
     def _answer(self, request: Request) -> tuple[Reply, str | None]:
-        """Return the answer, and the sender for whom a refusal is held back; None for an answer that never is."""
+        """Return the answer, and the sender whose refusals are delayed; None for an answer that is never delayed."""
         fault, refused, headers = check_head(request), None, request.headers
         try:
             check_host_and_origin(headers.get("host"), headers.get("origin"), self._settings)

@@ -164,7 +164,7 @@ class Validity:
             log.debug("no look for ended credentials: %s", problem.message)
 
     def _look(self) -> None:
-        """Look for ends, and forget the good answers after one."""
+        """Look for credentials that have ended; after an end, forget which credentials were valid."""
         with self._lock:
             if time.monotonic() - self._looked < LOOK_SECONDS:
                 return
@@ -192,7 +192,7 @@ class Validity:
                 note_end(self._journal, "a token of the operator")
 
     def _check(self, sender: Principal) -> bool:
-        """Ask what keeps the credential. Raises ContentError."""
+        """Return whether the store of this kind of credential still has it. Raises ContentError."""
         kind, _, rest = sender.credential.partition(":")
         if kind == KEY:
             return self.keys.is_current(sender)

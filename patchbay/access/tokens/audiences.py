@@ -56,5 +56,5 @@ def _write_resource(resource: str) -> str:
 
 
 def normalize_audience(audience: str) -> str:
-    """Return an audience without one slash at its end: libraries add it to a URL without a path."""
+    """Return an audience without a final slash, which libraries add to a URL without a path."""
     return audience.removesuffix("/")

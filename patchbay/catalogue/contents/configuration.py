@@ -48,7 +48,7 @@ class ConfigurationContents:
             return cid in self._reached
 
     def _read_moves(self) -> None:
-        """Add the moves since the last question. The caller holds the lock."""
+        """Requires the lock. Read the changes of names since the last call."""
         newest = self._store.names.past("", 1)
         if not newest or newest[0].seq == self._seq:
             return

@@ -70,7 +70,7 @@ def _read_program_mount(store: Store, definition: str, origin: str, name: str, f
 
 
 def check_place(field: str, text: str, hub: Iterable[Path]) -> None:
-    """Check a place for the field WRITES or READS: it exists, and is none of the places `hub` of the hub itself.
+    """Check a place for the field WRITES or READS: it exists, and is not one of the places `hub` of the hub itself.
 
     Raises InvalidParams.
     """

@@ -47,7 +47,7 @@ class ReferencedFiles:
         return {path: self._signature(path) for path in self._named.get(file, ())}
 
     def all_signatures(self, files: Container[str]) -> dict[str, Mapping[str, Signature | None]]:
-        """Return the state of the files that these drop-ins name, by drop-in, for those that name any."""
+        """Return the state of the files that each drop-in names; drop-ins that name no file are left out."""
         return {file: self.signatures(file) for file, paths in self._named.items() if paths and file in files}
 
     def folders(self) -> list[Path]:

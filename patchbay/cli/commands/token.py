@@ -46,7 +46,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
 def login_command(context: click.Context, /, **_: Any) -> None:
     """Print a link that logs a browser in as the operator. The link works once, within an hour.
 
-    For a hub with a public URL the link has that; `patchbay open` opens the hub on this machine.
+    The link begins with the public URL of the hub, if it has one; `patchbay open` opens the hub on this machine.
     """
     with errors_as_sentence():
         settings = load_settings(context)

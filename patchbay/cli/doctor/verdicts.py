@@ -24,7 +24,7 @@ def ok(check: str, sentence: str) -> CheckResult:
 
 
 def warning(check: str, sentence: str, mend: str) -> CheckResult:
-    """Return a check whose result limits something; the hub works."""
+    """Return the result of a check that found a limitation; the hub works nevertheless."""
     return CheckResult(check, "warning", sentence, mend)
 
 

@@ -159,7 +159,7 @@ def confine_typed(
 ) -> ProgramConfinement:
     """Return the confinement of a program that a command line names.
 
-    A relative name means another program in another current folder, with an own folder of its own.
+    A relative name means another program in another current folder, with a folder of its own.
     """
     folder = "" if is_launched(target) else str(Path.cwd())
     placed = target

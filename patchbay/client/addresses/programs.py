@@ -33,7 +33,7 @@ def identify_program(target: Stdio) -> str:
 
 
 def is_same_in_each_folder(target: Stdio) -> bool:
-    """Whether a target starts the same program in each current folder: a package of a registry, no file or folder.
+    """Whether a target starts the same program in every current folder: it names a package of a registry, not a file.
 
     A word such as `./server`, `--from=.` or `server.py` names what is in the current folder.
     """

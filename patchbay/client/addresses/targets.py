@@ -41,7 +41,7 @@ _QUERY_PAIR = re.compile(r"([^&=]+)=([^&]*)")
 
 @dataclass(frozen=True, slots=True)
 class Stdio:
-    """A program that is spoken to over its standard input and output.
+    """A program that serves MCP over its standard input and output.
 
     `env` holds the variables to add to the environment that the connection gives every child; `cwd` None is the current
     directory.

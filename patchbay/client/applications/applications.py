@@ -102,7 +102,7 @@ class Application:
         return self.evidence(machine).exists()
 
     def evidence(self, machine: Machine) -> Path:
-        """Return the folder that a user of the client has; its file, where that is in the home itself."""
+        """Return the folder that shows that the client is installed; its file, if that is directly in the home."""
         file = self.file(machine)
         folder = file.parent if self.folder == "/" else machine.home / self.folder
         return folder if folder != machine.home else file

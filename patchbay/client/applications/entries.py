@@ -1,8 +1,8 @@
 """One server as an application has configured it, in one form for all applications, and how each family writes it.
 
 `Family.read` turns the value of an entry into an `Entry`; `write_url` and `write_program` make the value of an entry
-for this hub. References to variables become `${NAME}`, the form of the hub (`references.py`). Families with an own form
-are in `families.py`.
+for this hub. References to variables become `${NAME}`, the form of the hub (`references.py`). Families with another
+form are in `families.py`.
 """
 
 from __future__ import annotations

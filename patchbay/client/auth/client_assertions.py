@@ -67,7 +67,7 @@ def make_token_exchanger(
 
 
 class WorkloadAuth(httpx2.Auth):
-    """Adds an access token to requests; the platform's token is the grant for it."""
+    """Adds an access token to requests, which it gets for the identity token of the platform."""
 
     requires_response_body = True
 

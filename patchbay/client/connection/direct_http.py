@@ -313,7 +313,7 @@ class DirectHttp:
         line.socket.close()
 
     def close(self) -> None:
-        """Close all idle connections; afterwards none is kept."""
+        """Close all idle connections, and keep no further connection."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

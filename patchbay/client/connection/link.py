@@ -192,7 +192,7 @@ class SessionLink:
         self._loop.start(send_all(core))
 
     def request_plain(self, run: RequestRun, method: str, params: Json, on_item: Callable[[Item], None]) -> Json | None:
-        """Send a plain request in the plain session; None when the official client has to continue with it."""
+        """Send a request in the plain session; return None if the official client has to send it."""
         with self._lock:
             plain = self._plain if self._async_connection is None else None
         return plain.request(run, method, params, on_item) if plain is not None else None

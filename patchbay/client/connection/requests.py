@@ -68,8 +68,9 @@ _tokens = itertools.count(1)
 
 
 class BegunExchange(Protocol):
-    """What a caller has sent by itself: an HTTP exchange that the event loop may continue (see `direct_http.py`), or a
-    line to a program.
+    """A request that the caller itself has sent: an HTTP exchange, or a line to a program.
+
+    The event loop may continue the exchange (see `direct_http.py`).
     """
 
     @property

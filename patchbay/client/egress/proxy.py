@@ -116,7 +116,7 @@ class EgressProxy:
 
 
 async def _receive_listeners(source: socket.socket) -> dict[int, socket.socket]:
-    """Return the listening sockets by their places in the plan; none when the start of the program failed."""
+    """Return the listening sockets by their places in the plan; an empty map when the start of the program failed."""
     source.setblocking(False)
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

@@ -125,7 +125,7 @@ class Background:
             channel.send(end)
 
     def _relay(self, channel: Channel, message: Json) -> Json | None:
-        """Send the request, pass the server's messages on, and return the result; None for a command that has left."""
+        """Send the request, pass the server's messages on, and return the result; None if the command has ended."""
         timeout = message.get("timeout")
         running = self.connection.request(
             str(message["method"]),

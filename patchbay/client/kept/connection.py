@@ -76,7 +76,7 @@ class KeptConnection(Connection):
         self._hello = hello
 
     def close(self) -> None:
-        """End the use of the connection; the background process goes on."""
+        """Close this side of the connection; the background process continues."""
         with self._lock:
             channels, self._idle_channels, self._closed = self._idle_channels, [], True
         for channel in channels:

@@ -115,7 +115,7 @@ class _Collector:
         return name
 
     def _choose_name(self, url: str, pointer: str) -> str:
-        """Return a name after the last word of the pointer, or after the file."""
+        """Return a name made from the last word of the pointer, or from the name of the file."""
         file = url.partition("?")[0].rpartition("/")[2]
         words = [re.sub(r"\W+", "_", one).strip("_") for one in (pointer.rpartition("/")[2], file.partition(".")[0])]
         word = next(filter(None, words), "part")

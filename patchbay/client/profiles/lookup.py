@@ -89,7 +89,7 @@ class Profiles:
     def __init__(
         self, places: ProfileHomes, plugin: str = "mcp", list_servers: Callable[[], Collection[str]] | None = None
     ) -> None:
-        """`list_servers` names the servers of this hub; None when they are not known."""
+        """`list_servers` returns the names of the servers of this hub, or None when they are not known."""
         self._homes = places
         self._plugin = plugin
         self._list_servers = list_servers

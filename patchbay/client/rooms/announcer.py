@@ -180,7 +180,7 @@ class Announcer:
                 self._observer.report(self._explain(server))
 
     def _explain(self, servers: str) -> str:
-        return f"another session shares {servers} in {self.room.url} now, so this one shares it no more"
+        return f"another session shares {servers} in {self.room.url} now; this one has stopped sharing them"
 
     def _replaced(self) -> ServersReplaced:
         return ServersReplaced(self._explain(", ".join(self._servers)))

@@ -345,7 +345,7 @@ class McpSource:
 def _explain_denial(
     target: Target, result: Mapping[str, Any], explain: Callable[[Target, str], str], context: SourceContext
 ) -> None:
-    """Say what a confined program was refused, by the texts of a failed result."""
+    """Return what a confined program was refused, as the texts of a failed result show it."""
     content = result.get("content")
     texts = [one.get("text") for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
     hint = explain(target, "\n".join(text for text in texts if isinstance(text, str)))

@@ -291,7 +291,7 @@ def _call(definition: Definition, call: Call) -> list[Event] | _Unfinished:
 
 
 def _processor_seconds(thread: int) -> float:
-    """The processor time of a thread that lives; the time of day where the system does not tell it."""
+    """Return the processor time of a live thread in seconds; the monotonic time where the system has no such clock."""
     if sys.platform == "darwin" or sys.platform == "win32":
         return time.monotonic()
     return time.clock_gettime(time.pthread_getcpuclockid(thread))

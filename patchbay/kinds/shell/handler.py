@@ -245,7 +245,7 @@ class _OutputEvents:
 
 
 def _events(command: Command, name: str, call: Call, rules: Rules | None) -> Events:
-    """Run a command to its end; `rules` explain what was refused to it.
+    """Run a command to its end; `rules` explain what the command was refused.
 
     Raises ToolFailed when it cannot be started, writes too much, or fails.
     """

@@ -1,6 +1,6 @@
 """Results of tools as a toolset shapes them: by a jq expression over what the origin gives.
 
-The expression gets the structured result, or the text where there is none, as a string; it gives exactly one value.
+The expression gets the structured result, else the text as a string; it gives exactly one value.
 Nothing else of the result of the origin reaches the caller: no text, no other content, no metadata. Who uses an
 expression to leave something out can rely on it. A failure of the origin has its message alone.
 

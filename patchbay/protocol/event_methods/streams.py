@@ -61,7 +61,7 @@ class EventStream:
         topics += context.services.access.end_topics(sender)
         topics += [cancelled_topic(context.caller.owner)] if context.caller.owner is not None else []
         with self._store.bus.subscribe(topics) as mailbox:
-            self._check_credentials()  # they may have ended before the subscription, which hears of later ends
+            self._check_credentials()  # they may have ended before the subscription, which gets later ends only
             batch = self._source.read(self._cursor, self._request.wanted, EVENTS_AT_ONCE)
             yield self._active(batch)
             while True:

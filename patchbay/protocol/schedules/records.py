@@ -42,7 +42,7 @@ class Run:
     message: str = ""
 
     def is_same(self, other: Run) -> bool:
-        """Whether both are one attempt of one run."""
+        """Whether the two records are of the same attempt of the same run."""
         return (self.due, self.node, self.begun, self.attempt) == (other.due, other.node, other.begun, other.attempt)
 
     def end(self, at: float, outcome: str, message: str) -> Run:

@@ -59,7 +59,7 @@ class NumberedMessage:
 
 class Listeners:
     """Opens streams of changes. `keepalive` is the longest time without a message in seconds; `ending` says that the
-    hub stops, `access` which changes each sender may hear of. A stream ends when the credentials of its sender are
+    hub stops, `access` which changes each sender may know. A stream ends when the credentials of its sender are
     revoked.
     """
 
@@ -106,7 +106,7 @@ class Listeners:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
             notices, lost, wait = _task_notifications(watch, None), 0, Wait(mailbox, self._keepalive)
             if self._has_ended(caller.wire.sender, None):
-                return  # before the subscription, which hears of later ends
+                return  # before the subscription, which gets later ends only
             while not self._ending():
                 for method, params in notices:
                     yield Notification(method, {**params, **tag})
@@ -184,7 +184,7 @@ class Listeners:
     def _allowed_notifications(
         self, server: Server, sender: Principal, topic: str, data: bytes, kinds: Set[str], uris: Set[str]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the notifications of one message, if the sender may hear of the server and the resource."""
+        """Yield the notifications of one message, if the sender may know the server and the resource."""
         catalogue = self._access.catalogue_for(sender)
         if topic.startswith(VARIABLE_CHANGED):
             name = topic.removeprefix(VARIABLE_CHANGED)

@@ -217,9 +217,9 @@ class SurvivingCalls:
                 raise
 
     def may_begin(self, name: CallName) -> bool:
-        """Whether a further call may survive. One without an id of its caller may not beyond the limit of the caller.
+        """Whether a further call may survive. One without an id of its caller may not, beyond the caller's limit.
 
-        Such a call is not refused: it runs as a call that does not survive.
+        The hub does not refuse such a call: it runs as a call that does not survive.
         """
         try:
             if not name.lasts:

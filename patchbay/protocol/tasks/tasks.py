@@ -273,7 +273,7 @@ class Tasks:
             self._give_up()
 
     def _must_continue(self) -> bool:
-        """Whether the watching thread goes on: tasks run, and neither the drain nor the interpreter has ended."""
+        """Whether the watching thread continues: tasks run, and neither the drain nor the interpreter has ended."""
         over = self._left() == 0 or (self._left() == float("inf") and not threading.main_thread().is_alive())
         with self._lock:
             if self._running and not over:

@@ -59,7 +59,7 @@ Open = Callable[[Webhook], EventSource]
 
 
 class WebhookDelivery:
-    """The thread that delivers. `check` and `open_source` are of the hub."""
+    """The thread that delivers. The hub gives `check` and `open_source`."""
 
     def __init__(self, webhooks: Webhooks, sender: Sender, check: Check, open_source: Open) -> None:
         self._webhooks = webhooks

@@ -137,7 +137,7 @@ class Webhooks:
         self._progress = Records(self.store.journal, Progress)
 
     def find(self, id: str) -> Webhook | None:
-        """Return a subscription, also one that ended lately; None for an unknown id."""
+        """Return a subscription, even if it has ended recently; None for an unknown id."""
         return self._records.load(f"{EVENT_SUBSCRIPTIONS}{id}")[0]
 
     def all(self) -> list[Webhook]:

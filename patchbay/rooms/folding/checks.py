@@ -12,7 +12,7 @@ MAX_TEXT_CHARACTERS = 512
 
 
 class Impossible(Exception):
-    """An entry that cannot follow; the fold turns it into a WrongLog with the entry's seq."""
+    """An entry that the rules of the log do not allow here; the fold turns it into a WrongLog with the entry's seq."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)

@@ -85,7 +85,7 @@ def entry_of(found: Any, seq: int) -> Entry:
 
 
 def read_stored(data: bytes, seq: int) -> Entry:
-    """Return the entry of bytes from a journal. Raises WrongLog for other bytes."""
+    """Decode an entry from the bytes of a journal. Raises WrongLog for bytes that are not an entry."""
     try:
         return entry_of(orjson.loads(data), seq)
     except orjson.JSONDecodeError as problem:

@@ -1,4 +1,4 @@
-"""The sessions of the hub that have ended, as a mount hears of them."""
+"""Tells one mount which sessions of the hub have ended."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class StandingConnection(PinnedMount[Mount]):
                 self._loop.start()
 
     def stop(self) -> None:
-        """End it: its connections and their processes end with its thread, which `join` waits for."""
+        """Stop the thread. The connections of the mount and their processes end with it; `join` waits for that."""
         self._loop.stop()
         self.pushed.stop()
         self._events.put(ENDING)

@@ -89,7 +89,7 @@ class StandingConnections:
             standing.stop()
 
     def close(self) -> None:
-        """End all of them and wait for their end."""
+        """End all connections and wait for their end."""
         with self._lock:
             self._closed = True
             connections = list(self._known.values())

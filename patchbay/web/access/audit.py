@@ -51,7 +51,7 @@ class _AuditViews:
 
 
 def _values(verdict: ChainVerification) -> dict[str, Any]:
-    """A verdict as a JSON object."""
+    """Return a verdict as a JSON object."""
     return {
         "ok": verdict.ok,
         "sentence": verdict.sentence(),

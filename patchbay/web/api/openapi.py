@@ -53,7 +53,7 @@ def to_openapi_path(path: str) -> str:
 
 
 def _operation(row: Route, twin: bool = False) -> dict[str, Any]:
-    """One operation of a row; with `json_only` the operation of its `.json` URL."""
+    """Return the operation of a route; with `json_only`, that of its `.json` URL."""
     operation: dict[str, Any] = {
         "summary": row.says,
         "operationId": _operation_id(row, twin),

@@ -145,7 +145,7 @@ class CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
             raise InvalidGrantError(_ascii(problem)) from problem
 
     def save_token(self, token: dict[str, Any]) -> None:
-        """The tokens are already stored."""
+        """Do nothing: the tokens are already stored."""
 
     def delete_authorization_code(self, authorization_code: AuthorizationCode) -> None:
         """A used code stays, so that its second use is noticed."""
@@ -175,7 +175,7 @@ class RotatingRefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
             raise InvalidGrantError(_ascii(problem)) from problem
 
     def save_token(self, token: dict[str, Any]) -> None:
-        """The tokens are already stored."""
+        """Do nothing: the tokens are already stored."""
 
     def revoke_old_credential(self, refresh_token: TokenOfServer) -> None:
         """The new refresh token has replaced the old one."""

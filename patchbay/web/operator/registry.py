@@ -174,7 +174,7 @@ def _propose(offer: Offer, values: Mapping[str, str], settings: Settings) -> dic
 
 
 def _digest(offer: Offer) -> str:
-    """Return the CID of all that an offer says."""
+    """Return the CID of the whole content of an offer."""
     return str(cid_of(repr(offer).encode()))
 
 

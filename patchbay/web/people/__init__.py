@@ -1,1 +1,1 @@
-"""Pages of people: sign-in, invitations, the own account, and the list of accounts for the operator."""
+"""Pages of people: sign-in, invitations, one's own account, and the list of accounts for the operator."""

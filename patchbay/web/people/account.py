@@ -1,4 +1,4 @@
-"""`/account`: what a person sees and changes of their own account: sessions, signed-in clients, accounts at mounted
+"""`/account`: one's own account, to see and change: sessions, signed-in clients, accounts at mounted
 servers, password and passkeys.
 
 A change of passwords or passkeys needs a sign-in of the last 15 minutes, so that a browser that was left alone, or a
@@ -51,7 +51,7 @@ class _AccountViews:
         }
 
     def show(self) -> Response:
-        """GET /account: the own account; a browser without a session goes to the sign-in page."""
+        """GET /account: the account of the signed-in person; a browser without a session goes to the sign-in page."""
         found = self._browsers.find()
         if found is None and not is_json_address() and not wants_json(request.headers.get("Accept", "")):
             return redirect_to("/login?next=/account")

@@ -1,4 +1,4 @@
-"""Icons of servers and tools: the picture in a `data:` URL of an MCP `icons` list, and a letter where there is none.
+"""Icons of servers and tools: the picture in a `data:` URL of an MCP `icons` list, else a letter.
 
 An icon at another address is not shown: the browser of the reader would tell that host who reads which page, and the
 hub would send requests to addresses that a server chooses. The bytes decide the media type, not the server.

@@ -26,7 +26,7 @@ _LINK = re.compile(
 
 
 def add_path_prefix(environment: Environment, prefix: str) -> Environment:
-    """Have the templates of an environment write links with this prefix, which may be empty; return the environment."""
+    """Make the templates of an environment write links with this prefix, which may be empty; return the environment."""
     environment.filters["below_prefix"] = partial(_write_path, prefix)
     if prefix:
         environment.add_extension(_make_extension(prefix))

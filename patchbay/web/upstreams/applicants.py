@@ -33,7 +33,7 @@ class Applicants:
         self._keys = keys
 
     def find(self, wanted: str, browser: str = "") -> Applicant | None:
-        """Return who connects, for the principal `wanted` ("" for the own one); None for a browser without a session.
+        """Return who connects, for the principal `wanted` ("": the caller); None for a browser without a session.
 
         Raises NotOperator or InvalidParams for the principal of someone else.
         """

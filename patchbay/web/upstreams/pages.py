@@ -1,4 +1,4 @@
-"""`/upstreams`: the own accounts at mounted servers that want the credentials of each caller.
+"""`/upstreams`: the accounts of the caller at mounted servers that want the credentials of each caller.
 
 A page connects and disconnects; it shows no token. The authorization server of the mounted server sends the browser
 back to `/upstreams/callback/<issuer>`; `/upstreams/client/<issuer>` is the hub's client metadata document.
@@ -66,7 +66,7 @@ class _UpstreamsViews:
         return render_answer(self._site, "upstreams.html", "account", data, csrf=self._applicants.csrf())
 
     def show(self, server: str) -> Response:
-        """GET /upstreams/<server>: the own account there."""
+        """GET /upstreams/<server>: the caller's account at this server."""
         applicant = self._applicants.find(request.args.get("for", ""))
         if applicant is None:
             return self._to_login()

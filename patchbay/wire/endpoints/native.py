@@ -46,7 +46,7 @@ class NativeOverHttp:
         self._settings = settings
 
     def find(self, request: Request) -> Callable[[Request], Reply] | None:
-        """Return what answers a request, None for one of another path."""
+        """Return the endpoint of a request; None for a request of another path."""
         return self._answer if request.path.removesuffix("/") == PATH else None
 
     def _answer(self, request: Request) -> Reply:

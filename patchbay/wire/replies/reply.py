@@ -63,7 +63,7 @@ class Reply:
         return not isinstance(self.body, (bytes, ListeningBody))
 
     def call_at_close(self, callback: Callable[[], None]) -> None:
-        """Call this, too, when the server is done with the answer."""
+        """Add a function that is called when the web server is done with this reply."""
         earlier = self.at_close
 
         def close() -> None:

@@ -136,7 +136,7 @@ class RoomAdmission:
 
 
 def _names(record: Json, method: str) -> Iterable[str]:
-    """Return what a server of a room has for a method of a call."""
+    """Return the names that calls with this method can use on a server of a room."""
     names: Iterable[str] = record.get(LISTS.get(method, LISTS[TOOL])[1], ())
     return names
 

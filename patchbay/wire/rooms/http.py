@@ -228,7 +228,7 @@ class RoomsOverHttp:
         return reply
 
     def _reader(self, room: Room, sender: Principal, known: str, after: int | None) -> RoomSession:
-        """Return the session that a stream reads: the one of this id, or a new one. Raises RoomRefused."""
+        """Return the session that a stream reads: the session of this id, or a new session. Raises RoomRefused."""
         rights = self._admission.rights(room, sender)
         if not known:
             return room.join(sender.id, READER, after, rights)

@@ -29,7 +29,7 @@ class Silent(Protocol):
         ...
 
     def end_revoked(self) -> None:
-        """Close it: the credentials of its sender are no longer valid. From any thread."""
+        """Close the WebSocket, because the credentials of its sender are no longer valid. Thread-safe."""
         ...
 
 

@@ -287,7 +287,7 @@ def test_two_announcers_of_one_server_run_a_call_once(hub: Hub, tmp_path: Path) 
         assert run_room("call", room_of(hub), "bank", "read_note", "name=once").stdout == "the note once\n"
         (older.folder / "before.go").touch()
         assert running.result(60).stdout == "waited for before\n"
-        older.line_with(f"another session shares bank in {room_of(hub)} now, so this one shares it no more")
+        older.line_with(f"another session shares bank in {room_of(hub)} now; this one has stopped sharing them")
         assert older.end() == 1
         assert [len([line for line in one.lines if "calls bank.read_note" in line]) for one in (older, newer)] == [0, 1]
         assert newer.stop() == 0

@@ -119,7 +119,7 @@ def install_command(context: click.Context, /, client: str, only_list: bool, **g
 def uninstall_command(
     client: str, server: str, name: str, project: bool, force: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Take this hub out of the settings file of CLIENT. The file is as it was before `patchbay install`."""
+    """Remove this hub from the settings file of CLIENT. The file is then as it was before `patchbay install`."""
     name = name or server.partition("@")[0] or AGGREGATE
     try:
         file = _find_file(find_application(client), project)

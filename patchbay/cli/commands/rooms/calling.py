@@ -193,7 +193,7 @@ def mount(
             if about.get("serverId") == id and found["type"] == "mcp.mount.failed":
                 raise RoomRefusal(f"{room.url}: {about['error']}")
             if found["type"] == "mcp.replaced" and about.get("session") == connection.session:
-                raise RoomRefusal(f"another session shares {id} in {room.url} now, so this one shares it no more")
+                raise RoomRefusal(f"another session shares {id} in {room.url} now; this one has stopped sharing it")
             if about.get("serverId") == id and found["type"] == "tool.advertise":
                 is_mounted = True
                 print_line(f"{id} is mounted in {room.url}: {', '.join(one['name'] for one in about['tools'])}")

@@ -47,7 +47,7 @@ COLUMNS = ("name", "kind", "state", "tools", "origin", "problem")
 
 
 def describe_row(summary: Mapping[str, Any], is_live: bool) -> dict[str, Any]:
-    """A server as one row: the COLUMNS and its address. `is_live`: a running hub says how a mounted server is."""
+    """Return a server as one row: the COLUMNS and its address. `is_live` says that a running hub gave the states."""
     state, problem = describe_state(summary, is_live)
     return {
         **{name: summary[name] for name in ("name", "kind", "tools", "origin", "title", "description", "endpoint")},
@@ -57,7 +57,7 @@ def describe_row(summary: Mapping[str, Any], is_live: bool) -> dict[str, Any]:
 
 
 def describe_state(summary: Mapping[str, Any], is_live: bool) -> tuple[str, str]:
-    """The state of a server in a word, and its problem as a sentence; empty without one."""
+    """Return the state of a server in one word, and its problem as a sentence (empty without a problem)."""
     health = summary.get("upstream")
     name = quote_word(summary["name"])
     if summary["status"] != "on":

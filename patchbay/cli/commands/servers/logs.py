@@ -140,7 +140,7 @@ def find_reason(record: Record) -> str:
 
 
 def follow_calls(store: Store, wanted: Filter, seen: int) -> Iterator[Record]:
-    """Yield the calls that are recorded after the entry `seen`, without an end."""
+    """Yield the calls that are recorded after the entry `seen`; this never ends by itself."""
     with store.bus.subscribe([ACTIVITY]) as mailbox:
         while True:
             mailbox.get(WAIT_SECONDS)
