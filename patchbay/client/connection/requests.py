@@ -107,44 +107,46 @@ class RequestRun(CallbackMailbox):
     It is the Mailbox of a caller that waits without a thread: a message is an item, or the end.
     """
 
+    # Defaults of the class: most requests change few of them, and setting each takes time.
     closed = False
+    id: str | int | None = None
+    progress_token: str | None = None
+    raw_result: Json | None = None
+    http_refusal: str | None = None
+    http_status: int | None = None
+    retry_after: int | None = None
+    is_refused = False
+    """Whether the server itself answered with an error; its code may be one that the official client uses too."""
+    unusable_answer: str | None = None
+    """Why the body of the HTTP answer was not read to its end; None when it was."""
+    capabilities: Mapping[str, Any] | None = None
+    on_item: Callable[[Item], None] | None = None
+    manual_input = False
+    caller: object = None
+    """Who is behind it: questions of the server that name no request go to equal callers only. None: unknown."""
+    exchange: BegunExchange | None = None
+    wants_detach = False
+    """Whether its caller wants to know when the server closes the stream of the answer before the answer."""
+    reader: AnswerReader | None = None
+    """Who waits for the server's messages, in place of the event loop; None when the event loop delivers them."""
+    _is_abandoned = False
+    _end: RequestEnd | None = None
+    _dropped = 0
+    _stalled = False
+    _room: asyncio.Event | None = None
+    """Set when a full queue has room again; made by the first message that waits for it."""
 
     def __init__(self, loop: EventLoopThread, method: str, seconds: float | None) -> None:
         super().__init__()
         self.method = method
         self.seconds = seconds
         self.clock = TimeBudget(seconds)
-        self.id: str | int | None = None
-        self.progress_token: str | None = None
-        self.raw_result: Json | None = None
-        self.http_refusal: str | None = None
-        self.http_status: int | None = None
-        self.retry_after: int | None = None
-        self.is_refused = False
-        """Whether the server itself answered with an error; its code may be one that the official client uses too."""
-        self.unusable_answer: str | None = None
-        """Why the body of the HTTP answer was not read to its end; None when it was."""
-        self.capabilities: Mapping[str, Any] | None = None
-        self.on_item: Callable[[Item], None] | None = None
-        self.manual_input = False
-        self.caller: object = None
-        """Who is behind it: questions of the server that name no request go to equal callers only. None: unknown."""
-        self.exchange: BegunExchange | None = None
-        self.wants_detach = False
-        """Whether its caller wants to know when the server closes the stream of the answer before the answer."""
-        self.reader: AnswerReader | None = None
-        """Who waits for the server's messages, in place of the event loop; None when the event loop delivers them."""
         self._loop = loop
         self._items: deque[Item | PendingQuestion] = deque()
         self._open_questions: set[PendingQuestion] = set()
-        self._is_abandoned = False
-        self._end: RequestEnd | None = None
-        self._dropped = 0
-        self._stalled = False
         self._asleep = threading.Lock()
         """Taken by the caller's thread to sleep, and released to wake it: cheaper than a condition."""
         self._asleep.acquire()
-        self._room = asyncio.Event()
 
     def reset_round(self) -> None:
         """Clear the raw result and the HTTP refusal of the last message."""
@@ -178,6 +180,7 @@ class RequestRun(CallbackMailbox):
         if isinstance(item, Progress) and not item.is_text and self._replace_last_progress(item):
             return
         if not self._stalled:
+            self._room = self._room or asyncio.Event()
             self._room.clear()
             with anyio.move_on_after(SLOW_CALLER_SECONDS):
                 await self._room.wait()
@@ -229,6 +232,10 @@ class RequestRun(CallbackMailbox):
         if call_back is not None:
             call_back()
 
+    def _note_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+
     def _append(self, item: Item | PendingQuestion) -> bool:
         with self._lock:
             if len(self._items) >= MAX_QUEUED_ITEMS:
@@ -260,7 +267,7 @@ class RequestRun(CallbackMailbox):
             full = len(self._items) >= MAX_QUEUED_ITEMS
             item = self._items.popleft()
         if full:
-            self._loop.call_soon(self._room.set)
+            self._loop.call_soon(self._note_room)
         return item
 
     def sleep(self, seconds: float | None) -> bool:

@@ -89,10 +89,10 @@ class OutputPipe:
 
     def _split(self, piece: bytes) -> list[bytes]:
         """Return the lines that end in a piece, and keep the rest; note the end, and a line that is too long."""
-        lines: list[bytes] = []
-        if b"\n" in piece:
-            first, *lines, rest = piece.split(b"\n")
-            lines.insert(0, b"".join((*self._pieces, first)))
+        *lines, rest = piece.split(b"\n")
+        if lines:
+            if self._size:
+                lines[0] = b"".join((*self._pieces, lines[0]))
             self._pieces, self._size = [rest], len(rest)
         else:
             self._pieces.append(piece)
