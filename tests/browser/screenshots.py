@@ -79,6 +79,7 @@ PAGES = {
     "source": "/servers/weather/source",
     "past": "/servers/weather/past",
     "settings": "/servers/weather/settings",
+    "parts": "/static/parts.html",
     "source-broken": "/servers/tides/source",
     "new": "/servers/new",
     "edit": "/servers/tides/edit",
@@ -108,7 +109,10 @@ SHARING = {
 }
 """The pictures of docs/sharing.md: who looks at which page. The page of consent has no fixed path."""
 
-README = ("home-light-1280", "try-light-1280", "activity-dark-1280", "room-light-1280")
+README = (
+    *("home-light-1280", "try-light-1280", "activity-dark-1280", "room-light-1280", "settings-light-1280"),
+    *("parts-light-1280", "parts-dark-1280"),
+)
 
 
 class Camera:
@@ -133,7 +137,7 @@ class Camera:
         page.goto(tab.base + path, wait_until="load")
         if name == "try":
             _try(tab)
-        self.write(page, full, whole=not self._only)
+        self.write(page, full, whole=not self._only or name == "parts")
         tab.context.close()
 
     def write(self, page: Page, name: str, whole: bool) -> None:
