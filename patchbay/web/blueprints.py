@@ -37,6 +37,7 @@ from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.registry import registry_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.switching import switching_blueprint
+from patchbay.web.operator.toolsets import toolsets_blueprint
 from patchbay.web.operator.updates import updates_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
@@ -104,6 +105,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(editing_blueprint(site))
     app.register_blueprint(pasting_blueprint(site))
     app.register_blueprint(switching_blueprint(site))
+    app.register_blueprint(toolsets_blueprint(site))
     app.register_blueprint(documents_blueprint(site))
     app.register_blueprint(document_editing_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))

@@ -27,6 +27,10 @@ HUB = {
         "patchbay.cli.commands.servers.listing:show_command",
         "Show the server NAME: tools, problems, configuration.",
     ),
+    "toolset": LateCommand(
+        "patchbay.cli.commands.servers.toolsets:toolset_group",
+        "Choose the tools that a model sees, with the price of their list.",
+    ),
     "enable": LateCommand(
         "patchbay.cli.commands.servers.switching:enable_command",
         "Switch the server NAME on. `patchbay disable NAME` undoes this.",

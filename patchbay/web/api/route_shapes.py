@@ -207,6 +207,15 @@ _PINNED_CHANGE = object_of(
 _COMPARISON = object_of(rows=array_of({"type": "object"}), added=INTEGER, removed=INTEGER, problem=nullable(TEXT))
 _DIFFERENCE = object_of(changed=_CHANGED, sentences=array_of(TEXT), parts=array_of(_OBJECT))
 
+_TOOLSET = object_of(
+    **dict.fromkeys(("name", "kind", "broken", "price"), TEXT),
+    endpoint=LINK,
+    tools=array_of(object_of(**{"name": TEXT, "from": TEXT, "description": TEXT, "bytes": INTEGER, "tokens": INTEGER})),
+    bytes=INTEGER,
+    tokens=INTEGER,
+    unlisted=array_of(TEXT),
+    problems=array_of(TEXT),
+)
 _RUN = object_of(
     **dict.fromkeys(("node", "by", "outcome", "message"), TEXT),
     due=UNIX,
@@ -315,6 +324,9 @@ SCHEMAS: dict[str, Schema] = {
         )
     ),
     "ScheduledRun": object_of(run=_RUN),
+    "Toolset": _TOOLSET,
+    "Toolsets": object_of(toolsets=array_of(_TOOLSET)),
+    "DraftedToolset": object_of(name=TEXT),
     "Keys": object_of(
         keys=array_of(
             object_of(

@@ -10,7 +10,7 @@ from flask import request
 
 from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
 from patchbay.errors import Refused
-from patchbay.web.operator.login import read_form
+from patchbay.web.operator.login import MAX_FIELDS, read_form
 from patchbay.web.pages.site import Site
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.requests.security import check_same_origin
@@ -44,14 +44,15 @@ def read_change_form(site: Site) -> dict[str, str]:
     return _normalize_line_ends(fields)
 
 
-def read_draft_form(site: Site) -> tuple[dict[str, str], Refused | None]:
+def read_draft_form(site: Site, most: int = MAX_FIELDS) -> tuple[dict[str, str], Refused | None]:
     """Read a form with a text that the user typed; also return the refusal, so that the page can show the text again.
 
     A session may have ended, or the page may be too old. The refusal is returned only when the browser proves that the
-    form is a page of this hub, because another site could have sent it; otherwise it is raised.
+    form is a page of this hub, because another site could have sent it; otherwise it is raised. `most` is the number of
+    fields at most.
     """
     check_same_origin(request.headers)
-    fields = read_form(site.settings.body_limit)
+    fields = read_form(site.settings.body_limit, most)
     try:
         site.operators.check_change(fields)
     except Refused as problem:

@@ -94,8 +94,12 @@ class _LoginViews:
         )
 
 
-def read_form(limit: int) -> dict[str, str]:
-    """Read the fields of an HTML form in the current request; a repeated field has its last value.
+MAX_FIELDS = 100
+"""Fields of a form, unless the page needs more."""
+
+
+def read_form(limit: int, most: int = MAX_FIELDS) -> dict[str, str]:
+    """Read the fields of an HTML form in the current request, at most `most`; a repeated field has its last value.
 
     Raises Unsupported (415), TooLarge (413), InvalidParams.
     """
@@ -104,7 +108,7 @@ def read_form(limit: int) -> dict[str, str]:
         raise Unsupported(f"send this form as {FORM}; the content type is {kind or 'missing'}")
     body = read_body(request_of(request.environ), limit)
     try:
-        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100))
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=most))
     except ValueError as problem:
         raise InvalidParams(f"the form is not valid UTF-8 form data: {problem}") from problem
 

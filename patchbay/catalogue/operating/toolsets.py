@@ -1,0 +1,228 @@
+"""Make and change toolsets: which tools they have, how these are called, and what their list would be.
+
+The functions change the fields of a configuration and save nothing. A choice that chooses nothing is an error that
+names the nearest name, and the fields stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchbay.catalogue.composing import compose_version
+from patchbay.catalogue.previews import preview
+from patchbay.catalogue.servers import Server
+from patchbay.config import find_errors
+from patchbay.descriptors import Descriptor, Problem
+from patchbay.entry_patterns import covers
+from patchbay.errors import ConfigError
+from patchbay.kind import CONFIGURATION_KIND
+from patchbay.store import Blobs
+from patchbay.suggestions import did_you_mean, find_similar_names
+from patchbay.topics import SERVERS
+
+TOOLSET = "toolset"
+"""The value of the field `kind` of a toolset, and the kind of the server."""
+
+Fields = dict[str, Any]
+
+_WILDCARDS = "*?["
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedToolset:
+    """A toolset that is not saved: its fields, and the server that it would be, or the reason why it would not be."""
+
+    fields: Mapping[str, Any]
+    server: Server | None
+    fault: str = ""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What the toolset would not serve, with the reasons."""
+        return self.server.problems if self.server is not None else ()
+
+
+class ToolsetDrafts:
+    """Drafts of toolsets, made of the servers of now. `every` returns these by name."""
+
+    def __init__(self, blobs: Blobs, every: Callable[[], Mapping[str, Server]], readonly: bool = False) -> None:
+        self._blobs = blobs
+        self._every = every
+        self._readonly = readonly
+
+    def draft(self, name: str, fields: Mapping[str, Any]) -> DraftedToolset:
+        """Return the toolset that these fields would be under a name. It is not served."""
+        text = to_text(fields).encode()
+        errors = find_errors(text, "the toolset")
+        if errors:
+            return DraftedToolset(fields, None, errors[0].message)
+        file = Server(name, "", TOOLSET, origin=f"{SERVERS}{name}.json")  # the operator writes this file
+        found = preview(name, CONFIGURATION_KIND, text, self._blobs, file)
+        if found.server is None:
+            return DraftedToolset(fields, None, found.fault.reason if found.fault is not None else "it is not valid")
+        every = {one: server for one, server in self._every().items() if one != name}
+        made = compose_version(found.server, every, self._readonly)
+        return DraftedToolset(fields, None if made.broken else made, made.broken or "")
+
+    def add(self, name: str, fields: Mapping[str, Any], entries: Iterable[str]) -> DraftedToolset:
+        """Choose more tools: patterns such as `git.git_log`, `git.*`, `git`. Raises ConfigError."""
+        changed = copy_fields(fields)
+        included, excluded = changed.setdefault("include", []), changed.get("exclude", [])
+        added = []
+        for entry in entries:
+            pattern = as_pattern(entry)
+            if pattern in excluded:
+                excluded.remove(pattern)
+            if not _is_chosen(changed, pattern):
+                included.append(pattern)
+                added.append(pattern)
+        drafted = self.draft(name, _without_empty(changed))
+        _check(drafted)
+        for problem in drafted.problems:
+            member, _, number = problem.where.partition(".")
+            if member == "include" and number.isdigit() and included[int(number)] in added:
+                raise ConfigError(name, "", problem.reason)
+        return drafted
+
+    def remove(
+        self, name: str, fields: Mapping[str, Any], entries: Iterable[str], tools: Mapping[str, Descriptor]
+    ) -> DraftedToolset:
+        """Take tools out: names of tools of the toolset, origins, or patterns. Raises ConfigError."""
+        changed = copy_fields(fields)
+        for entry in entries:
+            _take_out(name, changed, entry, tools)
+        if not changed.get("include") and not changed.get("tools"):
+            raise ConfigError(name, "", f"expected one tool at least: `patchbay remove {name}` removes the toolset")
+        drafted = self.draft(name, _without_empty(changed))
+        _check(drafted)
+        return drafted
+
+    def shape(
+        self, name: str, fields: Mapping[str, Any], tool: str, tools: Mapping[str, Descriptor], **changes: Any
+    ) -> DraftedToolset:
+        """Change what one tool shows: `new_name`, `title`, `description`, `arguments`; None leaves, "" takes away.
+
+        `arguments` are merged with those that are there, by name; None as a value takes one away. Raises ConfigError
+        for an unknown tool and for what the tool cannot show.
+        """
+        changed = copy_fields(fields)
+        named = _name_tool(name, changed, tool, tools)
+        shown = changes.pop("new_name", None) or tool
+        if shown != tool:
+            if shown in tools or shown in changed["tools"]:
+                raise ConfigError(name, f"tools.{shown}", "expected another name: a tool of the toolset has this one")
+            changed["tools"] = {shown if key == tool else key: one for key, one in changed["tools"].items()}
+        for key, value in changes.items():
+            if value is not None and key == "arguments":
+                merged = {**named.get("arguments", {}), **value}
+                named["arguments"] = {one: said for one, said in merged.items() if said is not None}
+            elif value is not None:
+                named[key] = value
+            if not named.get(key, True):
+                del named[key]
+        changed["tools"][shown] = named["from"] if named.keys() == {"from"} else named
+        drafted = self.draft(name, _without_empty(changed))
+        _check(drafted)
+        for problem in drafted.problems:
+            if problem.where.startswith(f"tools.{shown}"):
+                raise ConfigError(name, problem.where, problem.reason)
+        return drafted
+
+
+def to_text(fields: Mapping[str, Any]) -> str:
+    """Return fields as the text of a file."""
+    return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+
+def copy_fields(fields: Mapping[str, Any]) -> Fields:
+    """Return a copy of fields in which everything may be changed."""
+    copied: Fields = json.loads(json.dumps(fields))
+    return copied
+
+
+def _without_empty(fields: Fields) -> Fields:
+    return {key: value for key, value in fields.items() if value or key not in ("include", "exclude", "tools")}
+
+
+def as_pattern(entry: str) -> str:
+    """Return the pattern that an entry means: `git/git_log` and `/mcp/git/git_log` are addresses of tools."""
+    meant = entry.strip().removeprefix("/mcp/").removeprefix("mcp/").strip("/")
+    return meant.replace("/", ".", 1) if "/" in meant else meant
+
+
+def _origin_of(named: Any) -> str:
+    return str(named["from"] if isinstance(named, Mapping) else named)
+
+
+def _is_chosen(fields: Mapping[str, Any], pattern: str) -> bool:
+    """Whether the fields choose what a pattern means: by the same pattern, or one tool by a wider one."""
+    server, _, entry = pattern.partition(".")
+    is_one = bool(entry) and not any(sign in pattern for sign in _WILDCARDS)
+    if is_one and any(covers(one, server, entry) for one in fields["include"]):
+        return True
+    return pattern in fields["include"] or pattern in [_origin_of(one) for one in fields.get("tools", {}).values()]
+
+
+def _take_out(name: str, fields: Fields, entry: str, tools: Mapping[str, Descriptor]) -> None:
+    """Take one entry out of fields. Raises ConfigError with the nearest names."""
+    pattern, own = as_pattern(entry), fields.get("tools", {})
+    if entry in own:
+        pattern = _origin_of(own.pop(entry))
+        if not _covered(fields, pattern):
+            return
+    elif pattern in fields.get("include", ()):
+        fields["include"].remove(pattern)
+        if not any(_covers(pattern, one) for one in own.values()):
+            return
+    origins = {tool: f"{one.origins[0].server}.{one.origins[0].name}" for tool, one in tools.items() if one.origins}
+    pattern = origins.get(entry, pattern)
+    named = [tool for tool, one in own.items() if _covers(pattern, one)]
+    for tool in named:
+        del own[tool]
+    if pattern in fields.get("include", ()):
+        fields["include"].remove(pattern)
+    is_covered = any(_covers(pattern, origin) for origin in origins.values()) and _covered(fields, pattern)
+    if not named and not is_covered and not any(_covers(pattern, origin) for origin in origins.values()):
+        close = did_you_mean(find_similar_names(entry, [*tools, *origins.values()]))
+        raise ConfigError(name, "", f"this toolset has no tool {entry!r:.80}{close}")
+    if is_covered:
+        fields["exclude"] = [*fields.get("exclude", ()), pattern]
+
+
+def _covered(fields: Mapping[str, Any], pattern: str) -> bool:
+    """Whether an included pattern chooses what another pattern means, or a part of it."""
+    server, _, entry = pattern.partition(".")
+    return any(
+        covers(one, server, entry) or any(sign in pattern for sign in _WILDCARDS) or not entry
+        for one in fields.get("include", ())
+    )
+
+
+def _covers(pattern: str, named: Any) -> bool:
+    server, _, entry = _origin_of(named).partition(".")
+    return covers(pattern, server, entry)
+
+
+def _name_tool(name: str, fields: Fields, tool: str, tools: Mapping[str, Descriptor]) -> Fields:
+    """Return what the fields say about a tool as an object; an included tool is named from now on."""
+    own = fields.setdefault("tools", {})
+    if tool in own:
+        return {"from": own[tool]} if isinstance(own[tool], str) else dict(own[tool])
+    found = tools.get(tool)
+    if found is None or not found.origins:
+        close = did_you_mean(find_similar_names(tool, [*tools]))
+        raise ConfigError(name, "", f"this toolset has no tool {tool!r:.80}{close}")
+    named = {"from": f"{found.origins[0].server}.{found.origins[0].name}"}
+    if named["from"] in fields.get("include", ()):
+        fields["include"].remove(named["from"])
+    own[tool] = named
+    return named
+
+
+def _check(drafted: DraftedToolset) -> None:
+    """Raise ConfigError for a draft that could not be served."""
+    if drafted.server is None:
+        raise ConfigError("the toolset", "", drafted.fault)

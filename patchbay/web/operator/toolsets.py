@@ -1,0 +1,298 @@
+"""`/toolsets`: choose the tools that a model sees, with the price of each; rename, describe and try them before saving.
+
+Every page works without a script. The commands `patchbay toolset ...` send the same forms to a running hub.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from flask import Blueprint, Response, request
+
+from patchbay.activation import CancelFlag
+from patchbay.catalogue.list_prices import count_bytes, describe_price, estimate_tokens
+from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
+from patchbay.catalogue.operating.toolsets import TOOLSET, DraftedToolset
+from patchbay.catalogue.servers import Server
+from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused, StaleUpdate, UnknownServer
+from patchbay.jsonrpc import Result
+from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.run_tool import find_tool, run_tool
+from patchbay.web.operator.changes import (
+    explain_refusal,
+    find_author,
+    follow_folder,
+    read_draft_form,
+)
+from patchbay.web.operator.login import redirect_to
+from patchbay.web.operator.toolset_form import read_form_fields
+from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
+from patchbay.web.pages.data import page_path
+from patchbay.web.pages.site import Site
+from patchbay.web.rendering.templates import format_json
+
+PAGE = "/toolsets"
+
+MAX_SHOWN_TOOLS = 500
+"""Tools that one page offers; a search narrows them."""
+
+MAX_FORM_FIELDS = 4000
+"""Fields of the form: a tick for each offered tool, and five for each chosen one."""
+
+TRY = "try:"
+"""The beginning of the value of a button that tries a tool."""
+
+WAY = "draft"
+"""The entry point in the records of calls that try a tool before its toolset is saved."""
+
+
+class _ToolsetsViews:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._toolsets = Toolsets(site.catalogue, site.settings.servers, lambda: follow_folder(site))
+
+    def index(self) -> Response:
+        """GET /toolsets: the list of all servers and each toolset, with their prices. Raises NotOperator."""
+        self._site.check_shows_everything()
+        return self._answer("toolsets.html", {"toolsets": self._toolsets.list_all()})
+
+    def show(self, name: str) -> Response:
+        """GET /toolsets/<name>: the form of a toolset; as JSON its tools with their prices. Raises UnknownServer."""
+        self._site.check_shows_everything()
+        if is_json_address() or wants_json(request.headers.get("Accept", "")) or name == ALL_SERVERS:
+            return self._answer("toolset_list.html", self._toolsets.describe(name))
+        try:
+            server = self._toolsets.find(name)
+        except ConfigError:
+            return redirect_to(page_path(name))
+        return self._form(server.name, server, DraftedToolset(self._fields(server), server))
+
+    def new(self) -> Response:
+        """GET /toolsets/new: the form of a new toolset; `add` chooses tools beforehand."""
+        self._site.check_shows_everything()
+        chosen = [one for one in request.args.getlist("add") if one]
+        return self._form("", None, DraftedToolset({"kind": TOOLSET, "include": chosen}, None))
+
+    def change(self, name: str) -> Response:
+        """POST /toolsets/<name> with `do` and its words: what the commands send. Raises Refused, InvalidParams."""
+        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS)
+        if "do" not in fields:
+            return self._post_form(name, fields, refused)
+        if refused is not None:
+            raise refused
+        try:
+            found = self._toolsets.apply(name, _read_change(fields), find_author(self._site))
+        except (ConfigError, UnknownServer) as problem:
+            raise InvalidParams(problem.message) from problem
+        if wants_json(request.headers.get("Accept", "")):
+            return self._answer("toolset_list.html", found)
+        return redirect_to(f"{PAGE}/{quote(name, safe='')}")
+
+    def create(self) -> Response:
+        """POST /toolsets/new: check or save a new toolset."""
+        return self._post_form("", *read_draft_form(self._site, MAX_FORM_FIELDS))
+
+    def _post_form(self, name: str, fields: dict[str, str], refused: Refused | None) -> Response:
+        """Show what a form would be (`action` check), or save it. An error loses nothing that was typed."""
+        server = self._toolsets.find(name) if name else None
+        target = name or fields.get("name", "").strip()
+        before = self._fields(server) if server is not None else {"kind": TOOLSET}
+        wanted = read_form_fields(before, fields)
+        drafted = self._toolsets.drafts.draft(target or "new", wanted)
+        problem: PatchbayError | None = refused
+        action = fields.get("action", "")
+        if problem is None and action == "save":
+            problem = self._save(target, server, drafted, fields)
+            if problem is None:
+                return redirect_to(f"{PAGE}/{quote(target, safe='')}?saved=1")
+        tried: dict[str, str] = {}
+        if problem is None and action.startswith(TRY) and drafted.server is not None:
+            name = action.removeprefix(TRY)
+            tried = {name: self._try(drafted.server, name, fields.get(f"arguments:{name}", ""))}
+        return self._form(target, server, drafted, problem, fields, tried)
+
+    def _try(self, server: Server, name: str, text: str) -> str:
+        """Call a tool of a draft, as the reader, and return the result as JSON, or the reason why there is none.
+
+        The call has the rights, quotas, approvals and time limits of any other, and leaves a record. Raises no error.
+        """
+        try:
+            arguments = orjson.loads(text.strip() or "{}")
+            if not isinstance(arguments, dict):
+                raise InvalidParams("expected the arguments as a JSON object")
+            tool = find_tool(server, name)
+            wire = TransportInfo(server.name, sender=self._site.sender, way=WAY)
+            with self._site.activity.begin("tools/call", name, server, wire, arguments) as record:
+                terms: dict[str, Any] = {"principal": wire.sender.id, "sender": wire.sender, "cancelled": CancelFlag()}
+                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, **terms)
+                for event in run.events:
+                    record.saw(event)
+                result = run.result()
+                record.end(Result(0, result))
+        except orjson.JSONDecodeError as problem:
+            return f"expected the arguments as a JSON object; {problem}"
+        except PatchbayError as problem:
+            return problem.message
+        return str(format_json(result))
+
+    def _save(
+        self, name: str, server: Server | None, drafted: DraftedToolset, fields: dict[str, str]
+    ) -> PatchbayError | None:
+        if drafted.server is None:
+            return ConfigError("the toolset", "", drafted.fault)
+        before = server.problems if server is not None else ()
+        for one in drafted.problems:
+            if one.where.startswith("tools.") and one not in before:
+                return ConfigError("the toolset", one.where, one.reason)
+        try:
+            if server is None:
+                self._toolsets.create(name, drafted)
+            else:
+                self._toolsets.save(server, drafted, find_author(self._site), "changed on its page", fields.get("base"))
+        except (ConfigError, InvalidParams, Refused, StaleUpdate) as problem:
+            return problem
+        follow_folder(self._site)
+        return None
+
+    def _fields(self, server: Server) -> dict[str, Any]:
+        try:
+            return self._toolsets.fields_of(server)
+        except ConfigError:
+            return dict(server.config)  # of the variable mcps, which is changed there
+
+    def _form(
+        self,
+        name: str,
+        server: Server | None,
+        drafted: DraftedToolset,
+        problem: PatchbayError | None = None,
+        typed: dict[str, str] | None = None,
+        tried: dict[str, str] | None = None,
+    ) -> Response:
+        """The form, with the tools of all servers, those that are chosen, and what the list would cost."""
+        words = ((typed or {}).get("find") if typed is not None else request.args.get("find")) or ""
+        shown = self._offers(name, drafted, words)
+        prices = [one["bytes"] for one in shown.chosen]
+        whole = self._toolsets.describe(ALL_SERVERS)
+        response = self._answer(
+            "toolset.html",
+            {"name": name},
+            toolset={
+                "is_new": server is None,
+                "base": self._toolsets.base_of(server) if server is not None else "",
+                "title": drafted.fields.get("title", ""),
+                "description": drafted.fields.get("description", ""),
+                "chosen": shown.chosen,
+                "servers": shown.servers,
+                "more": shown.more,
+                "price": describe_price(prices),
+                "whole": whole["price"],
+                "patterns": [one for one in drafted.fields.get("include", ()) if any(sign in one for sign in "*?[")],
+                "problems": [f"{one.where}: {one.reason}" for one in drafted.problems],
+                "fault": drafted.fault,
+                "find": words,
+                "text": format_json(dict(drafted.fields)),
+            },
+            wrong=problem.message if problem is not None else "",
+            tried=tried or {},
+            typed=typed or {},
+            saved=request.args.get("saved") == "1",
+        )
+        if problem is not None:
+            response.status_code = problem.status if isinstance(problem, StaleUpdate | Refused) else 400
+        return response
+
+    def _offers(self, name: str, drafted: DraftedToolset, words: str) -> _Offers:
+        """Return the chosen tools, and the tools of each server that the words fit."""
+        tools = drafted.server.tools if drafted.server is not None else {}
+        chosen = [_describe_chosen(one, drafted.fields) for one in tools.values()]
+        taken = {one["from"] for one in chosen}
+        given = set(drafted.fields.get("include", ())) if drafted.server is None else taken
+        servers, left, more = [], MAX_SHOWN_TOOLS, 0
+        for each in sorted(self._site.visible.all(), key=lambda one: (one.origin == "boot image", one.name)):
+            if each.name == name or not each.enabled or each.broken:
+                continue
+            rows = [
+                {
+                    "name": key,
+                    "origin": f"{each.name}.{key}",
+                    "bytes": count_bytes(tool),
+                    "tokens": estimate_tokens(count_bytes(tool)),
+                    "gist": " ".join(str(tool.wire.get("description") or "").split())[:140],
+                    "is_chosen": f"{each.name}.{key}" in given,
+                }
+                for key, tool in each.tools.items()
+                if tool.is_for_models and _fits(words, each.name, key, tool.wire.get("description"))
+            ]
+            more += max(0, len(rows) - left)
+            rows, left = rows[:left], max(0, left - len(rows))
+            if rows:
+                servers.append({"name": each.name, "title": each.title or each.name, "tools": rows})
+        return _Offers(chosen, servers, more)
+
+    def _answer(self, template: str, data: dict[str, Any], **view: Any) -> Response:
+        refusal, csrf = explain_refusal(self._site), self._site.operators.csrf()
+        return render_answer(self._site, template, "toolsets", data, refusal=refusal, csrf=csrf, **view)
+
+
+class _Offers:
+    """The chosen tools, the tools of each server, and the number of those that are not shown."""
+
+    def __init__(self, chosen: list[dict[str, Any]], servers: list[dict[str, Any]], more: int) -> None:
+        self.chosen, self.servers, self.more = chosen, servers, more
+
+
+def _fits(words: str, *texts: object) -> bool:
+    """Whether each word is in one of the texts; upper and lower case are the same."""
+    searched = " ".join(str(text or "") for text in texts).lower()
+    return all(word in searched for word in words.lower().split())
+
+
+def _describe_chosen(tool: Any, fields: Any) -> dict[str, Any]:
+    """Return a chosen tool with what the form changes about it."""
+    origin = tool.origins[0]
+    said = fields.get("tools", {}).get(tool.name)
+    said = said if isinstance(said, dict) else {}
+    given = said.get("arguments", {})
+    known = tool.wire.get("inputSchema", {}).get("properties", {})
+    fixed = {name: one["value"] for name, one in given.items() if "value" in one}
+    size = count_bytes(tool)
+    return {
+        "name": tool.name,
+        "from": f"{origin.server}.{origin.name}",
+        "description": said.get("description", ""),
+        "shown": " ".join(str(tool.wire.get("description") or "").split())[:300],
+        "fixed": "\n".join(f"{name}={orjson.dumps(value).decode()}" for name, value in fixed.items()),
+        "arguments": list(known),
+        "bytes": size,
+        "tokens": estimate_tokens(size),
+        "preview": format_json(dict(tool.wire)),
+        "page": f"{page_path(origin.server)}?find={quote(origin.name)}",
+    }
+
+
+def _read_change(fields: dict[str, str]) -> ToolsetChange:
+    """Return the change that a command sent. Raises InvalidParams."""
+    try:
+        shape = orjson.loads(fields.get("shape") or "{}")
+    except orjson.JSONDecodeError as problem:
+        raise InvalidParams(f"shape must be a JSON object; {problem}") from problem
+    if not isinstance(shape, dict) or not shape.keys() <= {"new_name", "title", "description", "arguments"}:
+        raise InvalidParams("shape must be a JSON object with new_name, title, description and arguments")
+    entries, called = (tuple(filter(None, fields.get(key, "").split("\n"))) for key in ("entries", "called"))
+    texts = {key: fields.get(key, "") for key in ("title", "description")}
+    return ToolsetChange(fields["do"], entries, fields.get("tool", ""), shape, **texts, called=called)
+
+
+def toolsets_blueprint(site: Site) -> Blueprint:
+    """The routes `/toolsets`, `/toolsets/new` and `/toolsets/<name>`."""
+    views = _ToolsetsViews(site)
+    pages = Blueprint("toolsets", __name__)
+    pages.add_url_rule(PAGE, "index", views.index)
+    pages.add_url_rule(f"{PAGE}/new", "new", views.new)
+    pages.add_url_rule(f"{PAGE}/new", "create", views.create, methods=["POST"])
+    pages.add_url_rule(f"{PAGE}/<name>", "show", views.show)
+    pages.add_url_rule(f"{PAGE}/<name>", "change", views.change, methods=["POST"])
+    return pages

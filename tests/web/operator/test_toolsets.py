@@ -1,0 +1,129 @@
+"""The pages of toolsets: choose, rename, fix, try and save with forms alone, without a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalogue.operating.test_toolset_changes import GIT
+from tests.hubs import Hub
+from tests.web.browsing import BROWSER, links, read, read_json
+from tests.web.operator.test_editing import csrf
+from tests.wire.hostile import Reader
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    found = Hub(tmp_path, {"git.py": GIT}).log_in()
+    yield found
+    found.close()
+
+
+def post(hub: Hub, path: str, status: int = 303, ticks: str = "", **fields: str) -> Any:
+    """Send the form of a page; `ticks` are origins."""
+    sent = {"csrf": csrf(hub, path), **fields, **{f"choose:{one}": "on" for one in ticks.split()}}
+    answer = hub.client.post(path, data=sent, headers=BROWSER)
+    assert answer.status_code == status, answer.get_data(as_text=True)[:3000]
+    return answer
+
+
+def stored(hub: Hub, name: str) -> Any:
+    return json.loads((hub.servers / f"{name}.json").read_text())
+
+
+def test_a_toolset_is_made_by_ticks_and_its_tools_are_served(hub: Hub) -> None:
+    """Issue 54, item 4: each tool has its price beside it, and the list has one too."""
+    assert "/toolsets" in links(read(hub, "/servers")) and "/toolsets/new" in links(read(hub, "/toolsets"))
+    page = Reader(read(hub, "/toolsets/new")).text
+    assert "bytes, about" in page and "All servers together at /mcp : 3 tools" in page.replace("/mcp:", "/mcp :")
+    checked = post(hub, "/toolsets/new", 200, "git.log", name="release", action="check").get_data(as_text=True)
+    assert "1 tool, " in Reader(checked).text and not (hub.servers / "release.json").exists()
+    saved = post(hub, "/toolsets/new", ticks="git.log git.diff", name="release", title="Work", action="save")
+    assert saved.headers["Location"] == "/toolsets/release?saved=1"
+    assert "The toolset is saved." in Reader(read(hub, saved.headers["Location"])).text
+    assert stored(hub, "release") == {"kind": "toolset", "title": "Work", "include": ["git.log", "git.diff"]}
+    assert [tool["name"] for tool in hub.modern("release", "tools/list").result["tools"]] == ["log", "diff"]
+    assert read_json(hub.client.get("/toolsets/release.json"))["price"].startswith("2 tools, ")
+
+
+def test_a_chosen_tool_is_renamed_described_fixed_and_left_out(hub: Hub) -> None:
+    post(hub, "/toolsets/new", ticks="git.log git.diff", name="release", action="save")
+    form = {"had": "git.log\ngit.diff", "was-0": "log", "name-0": "history", "was-1": "diff", "name-1": "diff"}
+    form |= {"description-0": "The past.", "fixed-0": "repo=/srv\ncount=2"}
+    post(hub, "/toolsets/release", ticks="git.log", action="save", **form)
+    fixed = {"repo": {"value": "/srv"}, "count": {"value": 2}}
+    assert stored(hub, "release") == {
+        "kind": "toolset",
+        "tools": {"history": {"from": "git.log", "description": "The past.", "arguments": fixed}},
+    }
+    assert hub.call("release", "history", {}).text == "/srv 2"
+    page = read(hub, "/toolsets/release")
+    assert "repo=&#34;/srv&#34;" in page and "The past." in page
+
+
+def test_a_tool_is_tried_before_the_toolset_is_saved(hub: Hub) -> None:
+    """The call is an ordinary one: it has a record."""
+    form = {"had": "git.log", "was-0": "log", "name-0": "history", "fixed-0": "repo=/srv", "name": "release"}
+    tried = post(
+        hub, "/toolsets/new", 200, "git.log", action="try:history", **form, **{"arguments:history": '{"count": 7}'}
+    )
+    assert "/srv 7" in Reader(tried.get_data(as_text=True)).text
+    assert not (hub.servers / "release.json").exists()
+    wrong = post(hub, "/toolsets/new", 200, "git.log", action="try:history", **form, **{"arguments:history": "{"})
+    assert "expected the arguments as a JSON object" in Reader(wrong.get_data(as_text=True)).text
+    hub.activity.flush()
+    assert any(row["name"] == "history" for row in read_json(hub.client.get("/activity.json"))["records"])
+
+
+def test_a_mistake_saves_nothing_and_loses_nothing(hub: Hub) -> None:
+    post(hub, "/toolsets/new", ticks="git.log", name="release", action="save")
+    form = {"had": "git.log", "was-0": "log", "name-0": "history", "fixed-0": "rep=1"}
+    answer = post(hub, "/toolsets/release", 400, "git.log", action="save", **form)
+    text = answer.get_data(as_text=True)
+    assert "did you mean repo?" in Reader(text).text and "Nothing was saved." in Reader(text).text
+    assert stored(hub, "release")["include"] == ["git.log"]
+    late = post(hub, "/toolsets/release", 409, "git.log git.diff", action="save", base="bafkreiold", had="git.log")
+    assert "another configuration was saved meanwhile" in Reader(late.get_data(as_text=True)).text
+    taken = post(hub, "/toolsets/new", 400, "git.log", name="release", action="save")
+    assert "expected no server release yet" in Reader(taken.get_data(as_text=True)).text
+    assert 'value="release"' in taken.get_data(as_text=True)
+
+
+def test_a_form_leaves_what_it_does_not_show(hub: Hub) -> None:
+    """Patterns, limits and results of the file stay."""
+    written = {"kind": "toolset", "include": ["git.*"], "rights": "caller", "tools": {"past": {"from": "jq.keys"}}}
+    (hub.servers / "kept.json").write_text(json.dumps(written))
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
+    form = {"had": "jq.keys\ngit.log\ngit.diff\ngit.push"}
+    post(hub, "/toolsets/kept", ticks="jq.keys git.log git.push", action="save", **form)
+    assert stored(hub, "kept") == {**written, "exclude": ["git.diff"]}
+
+
+def test_a_search_narrows_the_tools_that_are_offered(hub: Hub) -> None:
+    found = Reader(read(hub, "/toolsets/new?find=commits")).text
+    assert "Show the commits." in found and "Show the changes." not in found
+    assert "No tool has these words." in Reader(read(hub, "/toolsets/new?find=zebra")).text
+
+
+def test_the_list_of_all_servers_has_a_page_with_its_price_and_its_switches(hub: Hub) -> None:
+    page = Reader(read(hub, "/toolsets/mcp")).text
+    assert "3 tools, " in page and "jq" in page.partition("Not in this list")[2]
+    post(hub, "/toolsets/mcp", do="add", entries="jq")
+    assert "jq__keys" in Reader(read(hub, "/toolsets/mcp")).text
+
+
+def test_only_the_operator_sees_and_changes_toolsets(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, {"git.py": GIT}, access="shared")
+    try:
+        for path in ("/toolsets", "/toolsets/new", "/toolsets/mcp"):
+            assert hub.client.get(path, headers=BROWSER).status_code in (303, 401, 403, 404)
+        sent = {"do": "new", "entries": "git.log", "csrf": "x"}
+        answer = hub.client.post("/toolsets/mine", data=sent, headers=BROWSER | {"Origin": "http://localhost"})
+        assert answer.status_code in (401, 403) and not (hub.servers / "mine.json").exists()
+    finally:
+        hub.close()
