@@ -56,6 +56,9 @@ SHORT_HELP = "\b\nExit codes: 0 success, 1 failure, 2 wrong usage; others: docs/
 GREETER = "`patchbay new greeter`"
 """What makes the server `greeter` of the examples; the hub ships the others."""
 
+RELEASE = f"{GREETER} and `patchbay toolset new release greeter.greet`"
+"""What makes the toolset `release` of the examples."""
+
 TIME_MOUNT = "`patchbay mount time mcp+uvx://mcp-server-time/mcp-server-time`"
 """What makes the mounted server `time` of the examples."""
 

@@ -51,7 +51,7 @@ class Made:
     def add(self, words: list[str]) -> None:
         """Note what a command makes."""
         match words:
-            case ["new", name, *_] | ["mount", name, *_]:
+            case ["new", name, *_] | ["mount", name, *_] | ["toolset", "new", name, *_]:
                 self.servers.add(name)
             case ["profile", "new", _, name, *_] | ["profile", "create", name, *_] | ["profile", "update", name, *_]:
                 self.profiles.add(name)

@@ -27,7 +27,7 @@ from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
 from patchbay.cli.tables import format_rows
 from patchbay.errors import ConfigError
-from patchbay.exit_codes import GREETER, with_examples
+from patchbay.exit_codes import GREETER, RELEASE, with_examples
 from patchbay.settings import Settings
 from patchbay.store import store_exists
 from patchbay.web.pages.activity import parse_time
@@ -95,7 +95,7 @@ def new_command(
         write_note(f"Undo: patchbay remove {quote_word(name)}")
 
 
-@toolset_group.command("add", epilog=with_examples("patchbay toolset add release greeter.greet", after=GREETER))
+@toolset_group.command("add", epilog=with_examples("patchbay toolset add release greeter.greet", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
 @click.argument("tools", nargs=-1, required=True)
 @with_hub
@@ -106,7 +106,7 @@ def add_command(context: click.Context, /, name: str, tools: tuple[str, ...], **
         _show(_apply(load_hub_settings(context), name, ToolsetChange("add", tools)))
 
 
-@toolset_group.command("remove", epilog=with_examples("patchbay toolset remove release greet", after=GREETER))
+@toolset_group.command("remove", epilog=with_examples("patchbay toolset remove release greet", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
 @click.argument("tools", nargs=-1, required=True)
 @with_hub
@@ -117,7 +117,7 @@ def remove_command(context: click.Context, /, name: str, tools: tuple[str, ...],
         _show(_apply(load_hub_settings(context), name, ToolsetChange("remove", tools)))
 
 
-@toolset_group.command("rename", epilog=with_examples("patchbay toolset rename release greet hello", after=GREETER))
+@toolset_group.command("rename", epilog=with_examples("patchbay toolset rename release greet hello", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
 @click.argument("tool")
 @click.argument("new_name")
@@ -131,7 +131,7 @@ def rename_command(context: click.Context, /, name: str, tool: str, new_name: st
 
 
 @toolset_group.command(
-    "set", epilog=with_examples("patchbay toolset set release greet --fix loudly=true --title Hello", after=GREETER)
+    "set", epilog=with_examples("patchbay toolset set release greet --fix loudly=true --title Hello", after=RELEASE)
 )
 @click.argument("name", shell_complete=complete_server)
 @click.argument("tool")
@@ -164,7 +164,9 @@ def set_command(
         _show(_apply(load_hub_settings(context), name, change))
 
 
-@toolset_group.command("show", epilog=with_examples("patchbay toolset show release", "patchbay toolset show mcp"))
+@toolset_group.command(
+    "show", epilog=with_examples("patchbay toolset show release", "patchbay toolset show mcp", after=RELEASE)
+)
 @click.argument("name", shell_complete=complete_server)
 @JSON
 @with_hub
