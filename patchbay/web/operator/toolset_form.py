@@ -14,8 +14,8 @@ TICK = "choose:"
 """The beginning of the name of a tick."""
 
 
-def read_form_fields(before: dict[str, Any], fields: dict[str, str]) -> dict[str, Any]:
-    """Return the fields that a form means: what it does not show stays as it is.
+def read_form_fields(before: dict[str, Any], fields: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields that a form means, and what is wrong in it: what it does not show stays as it is.
 
     The field `choose:ORIGIN` is the tick of a tool. One that a pattern chooses and that has no tick is excluded.
     """
@@ -40,10 +40,11 @@ def read_form_fields(before: dict[str, Any], fields: dict[str, str]) -> dict[str
     had = [one for one in fields.get("had", "").split("\n") if one]
     exclude += [one for one in had if one not in ticks and covered(one) and one not in exclude]
     wanted["include"], wanted["exclude"], wanted["tools"] = include, exclude, tools
+    wrong: list[str] = []
     for place, origin in enumerate(had):
         if origin in ticks:
-            _shape_from_form(wanted, origin, fields, place)
-    return {key: value for key, value in wanted.items() if value or key not in ("include", "exclude", "tools")}
+            wrong += _shape_from_form(wanted, origin, fields, place)
+    return {key: value for key, value in wanted.items() if value or key not in ("include", "exclude", "tools")}, wrong
 
 
 def _covered_by(include: list[str]) -> Callable[[str], bool]:
@@ -56,28 +57,34 @@ def _covered_by(include: list[str]) -> Callable[[str], bool]:
     return is_covered
 
 
-def _shape_from_form(wanted: dict[str, Any], origin: str, fields: dict[str, str], place: int) -> None:
-    """Take over the name, the description and the fixed arguments of one chosen tool of a form."""
+def _shape_from_form(wanted: dict[str, Any], origin: str, fields: dict[str, str], place: int) -> list[str]:
+    """Take over the name, the description and the fixed arguments of one chosen tool; return what is wrong in them."""
     was, name = fields.get(f"was-{place}", ""), fields.get(f"name-{place}", "").strip()
     description, fixed = fields.get(f"description-{place}", "").strip(), fields.get(f"fixed-{place}", "")
     tools = wanted["tools"]
     said = tools.get(was)
-    named = dict(said) if isinstance(said, dict) else {"from": origin}
+    wrong: list[str] = []
+    named: dict[str, Any] = dict(said) if isinstance(said, dict) else {"from": origin}
     arguments = {key: one for key, one in named.get("arguments", {}).items() if "value" not in one}
     for line in filter(None, (one.strip() for one in fixed.split("\n"))):
         key, sign, value = line.partition("=")
         if sign:
             arguments[key.strip()] = {"value": _read_value(value)}
+        else:
+            wrong.append(f"the fixed arguments of {was}: expected NAME=VALUE on each line; got {line!r:.80}")
     named["arguments"], named["description"] = arguments, description
     named = {key: one for key, one in named.items() if one or key == "from"}
     name = name or was
+    if name != was and name in tools:
+        return [*wrong, f"the name of {was}: expected another one, because {name} is there already"]
     if said is None and name == was and named.keys() == {"from"}:
-        return
+        return wrong
     if origin in wanted["include"]:
         wanted["include"].remove(origin)
     renamed = {(name if key == was else key): one for key, one in tools.items()}
     renamed[name] = origin if named.keys() == {"from"} else named
     wanted["tools"] = renamed
+    return wrong
 
 
 def _read_value(text: str) -> Any:

@@ -99,9 +99,9 @@ class _ToolsetsViews:
         server = self._toolsets.find(name) if name else None
         target = name or fields.get("name", "").strip()
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
-        wanted = read_form_fields(before, fields)
+        wanted, wrong = read_form_fields(before, fields)
         drafted = self._toolsets.drafts.draft(target or "new", wanted)
-        problem: PatchbayError | None = refused
+        problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
         action = fields.get("action", "")
         if problem is None and action == "save":
             problem = self._save(target, server, drafted, fields)

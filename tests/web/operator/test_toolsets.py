@@ -23,7 +23,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
     found.close()
 
 
-def post(hub: Hub, path: str, status: int = 303, ticks: str = "", **fields: str) -> Any:
+def post(hub: Hub, path: str, status: int = 303, ticks: str = "", **fields: Any) -> Any:
     """Send the form of a page; `ticks` are origins."""
     sent = {"csrf": csrf(hub, path), **fields, **{f"choose:{one}": "on" for one in ticks.split()}}
     answer = hub.client.post(path, data=sent, headers=BROWSER)
@@ -52,7 +52,13 @@ def test_a_toolset_is_made_by_ticks_and_its_tools_are_served(hub: Hub) -> None:
 
 def test_a_chosen_tool_is_renamed_described_fixed_and_left_out(hub: Hub) -> None:
     post(hub, "/toolsets/new", ticks="git.log git.diff", name="release", action="save")
-    form = {"had": "git.log\ngit.diff", "was-0": "log", "name-0": "history", "was-1": "diff", "name-1": "diff"}
+    form: dict[str, Any] = {
+        "had": "git.log\ngit.diff",
+        "was-0": "log",
+        "name-0": "history",
+        "was-1": "diff",
+        "name-1": "diff",
+    }
     form |= {"description-0": "The past.", "fixed-0": "repo=/srv\ncount=2"}
     post(hub, "/toolsets/release", ticks="git.log", action="save", **form)
     fixed = {"repo": {"value": "/srv"}, "count": {"value": 2}}
@@ -81,16 +87,35 @@ def test_a_tool_is_tried_before_the_toolset_is_saved(hub: Hub) -> None:
 
 def test_a_mistake_saves_nothing_and_loses_nothing(hub: Hub) -> None:
     post(hub, "/toolsets/new", ticks="git.log", name="release", action="save")
-    form = {"had": "git.log", "was-0": "log", "name-0": "history", "fixed-0": "rep=1"}
+    form: dict[str, Any] = {"had": "git.log", "was-0": "log", "name-0": "history", "fixed-0": "rep=1"}
     answer = post(hub, "/toolsets/release", 400, "git.log", action="save", **form)
     text = answer.get_data(as_text=True)
     assert "did you mean repo?" in Reader(text).text and "Nothing was saved." in Reader(text).text
     assert stored(hub, "release")["include"] == ["git.log"]
     late = post(hub, "/toolsets/release", 409, "git.log git.diff", action="save", base="bafkreiold", had="git.log")
     assert "another configuration was saved meanwhile" in Reader(late.get_data(as_text=True)).text
+    unclear = post(hub, "/toolsets/release", 400, "git.log", action="save", **{**form, "fixed-0": "repo"})
+    assert "expected NAME=VALUE on each line; got 'repo'" in Reader(unclear.get_data(as_text=True)).text
     taken = post(hub, "/toolsets/new", 400, "git.log", name="release", action="save")
     assert "expected no server release yet" in Reader(taken.get_data(as_text=True)).text
     assert 'value="release"' in taken.get_data(as_text=True)
+
+
+def test_a_name_of_another_chosen_tool_is_refused(hub: Hub) -> None:
+    written = {"kind": "toolset", "tools": {"one": "git.log", "two": "git.diff"}}
+    (hub.servers / "pair.json").write_text(json.dumps(written))
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
+    form: dict[str, Any] = {
+        "had": "git.log\ngit.diff",
+        "was-0": "one",
+        "name-0": "two",
+        "was-1": "two",
+        "name-1": "two",
+    }
+    answer = post(hub, "/toolsets/pair", 400, "git.log git.diff", action="save", **form)
+    assert "because two is there already" in Reader(answer.get_data(as_text=True)).text
+    assert stored(hub, "pair") == written
 
 
 def test_a_form_leaves_what_it_does_not_show(hub: Hub) -> None:
@@ -99,7 +124,7 @@ def test_a_form_leaves_what_it_does_not_show(hub: Hub) -> None:
     (hub.servers / "kept.json").write_text(json.dumps(written))
     hub.catalogue.read_folder()
     hub.catalogue.refresh()
-    form = {"had": "jq.keys\ngit.log\ngit.diff\ngit.push"}
+    form: dict[str, Any] = {"had": "jq.keys\ngit.log\ngit.diff\ngit.push"}
     post(hub, "/toolsets/kept", ticks="jq.keys git.log git.push", action="save", **form)
     assert stored(hub, "kept") == {**written, "exclude": ["git.diff"]}
 
