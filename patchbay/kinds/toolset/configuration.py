@@ -9,7 +9,7 @@ from typing import Any
 
 from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
-from patchbay.kinds.toolset.arguments import Argument, check_arguments, parse_argument
+from patchbay.kinds.shaping.arguments import Argument, check_arguments, parse_argument
 
 CALLER = "caller"
 """The value of `rights` with which a caller needs the right on each origin too."""

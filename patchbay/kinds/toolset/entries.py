@@ -15,9 +15,9 @@ from patchbay.client.contracts.drift import HINT_DEFAULTS
 from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor, Origin, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Composed, OriginServer
-from patchbay.kinds.toolset.arguments import ArgumentShaping, make_shaping
+from patchbay.kinds.shaping.arguments import ArgumentShaping, make_shaping
+from patchbay.kinds.shaping.results import check_result
 from patchbay.kinds.toolset.configuration import NamedTool, Toolset
-from patchbay.kinds.toolset.results import check_result
 from patchbay.kinds.toolset.selection import Choice
 
 ENTRY = "entry"

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor
 from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
-from patchbay.kinds.toolset.arguments import ArgumentShaping
+from patchbay.kinds.shaping.arguments import ArgumentShaping
+from patchbay.kinds.shaping.results import shape_result
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
 from patchbay.kinds.toolset.entries import ENTRY, make_tools
 from patchbay.kinds.toolset.readable_entries import make_readable, origins_of
-from patchbay.kinds.toolset.results import shape_result
 from patchbay.kinds.toolset.selection import choose_tools
 
 OWN_FIELDS = ("include", "exclude", "rights")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.kinds.toolset.results import EXPRESSIONS
+from patchbay.kinds.shaping.results import EXPRESSIONS
 from patchbay.processes.jq_processes import JqProcesses
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import INLINE, hub_with, listed, problems, toolset, write
