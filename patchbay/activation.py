@@ -369,6 +369,15 @@ def activate(
             events.close()
 
 
+def without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the capabilities of a client without tasks, for a call whose result the hub has to see."""
+    extensions = capabilities.get("extensions")
+    if not isinstance(extensions, Mapping) or TASKS not in extensions:
+        return capabilities
+    kept = {name: one for name, one in extensions.items() if name != TASKS}
+    return {**capabilities, "extensions": kept}
+
+
 def share_time_limits(outer: Call, inner: Call, events: Events) -> Events:
     """Yield the events of an inner call, which has the time limits of the outer call: a change holds for both.
 

@@ -49,7 +49,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ),
     ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "views"),
     ("client", "environments", "kind", "occurrences", "redirects", "stores"),
-    ("config", "pins"),
+    ("config", "pins", "shaping"),
     ("upstreams",),
     ("boot", "kinds"),
     ("catalogue", "generate_boot_image"),

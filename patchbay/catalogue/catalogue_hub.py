@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from patchbay.activation import (
-    TASKS,
     Call,
     CallPlace,
     CancelFlag,
@@ -26,6 +25,7 @@ from patchbay.activation import (
     Memory,
     activate,
     share_time_limits,
+    without_tasks,
 )
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.background import run_in_background
@@ -178,7 +178,7 @@ class CatalogueHub:
         if word in before:
             raise ToolFailed(f"{shown} leads back to a tool that called it")
         is_mounted = server.upstream is not None
-        capabilities = _without_tasks(call.capabilities) if is_mounted else call.capabilities
+        capabilities = without_tasks(call.capabilities) if is_mounted else call.capabilities
         inner = call.passed_on(server.name, descriptor.target, arguments, capabilities, (*before, word), shown)
         try:
             place = self.begin_origin_call(call.sender, server.name)
@@ -197,7 +197,7 @@ class CatalogueHub:
         origin, seen = entry.origins[0], self._seen_by(call)
         descriptor = server.entry(entry.kind, origin.name)
         assert descriptor is not None
-        capabilities = _without_tasks(call.capabilities) if server.upstream is not None else call.capabilities
+        capabilities = without_tasks(call.capabilities) if server.upstream is not None else call.capabilities
         shown = call.shown or f"{call.server}.{uri or entry.name}"
         inner = replace(call, server=server.name, capabilities=capabilities, shown=shown)
         if entry.kind == "prompt":
@@ -503,15 +503,6 @@ class CatalogueHub:
 def _shown(entry: Descriptor, call: Call) -> str:
     """Return the name of the tool of a toolset that a caller called, which may lead to this entry of another one."""
     return call.shown or f"{call.server}.{entry.name}"
-
-
-def _without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the capabilities of a client without tasks: the hub makes the task of a call through a toolset."""
-    extensions = capabilities.get("extensions")
-    if not isinstance(extensions, Mapping) or TASKS not in extensions:
-        return capabilities
-    kept = {name: one for name, one in extensions.items() if name != TASKS}
-    return {**capabilities, "extensions": kept}
 
 
 def _nested_call(call: Call, word: str | None) -> Call:

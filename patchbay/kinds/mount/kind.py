@@ -14,6 +14,7 @@ from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.pins.documents import INTRODUCTION
+from patchbay.shaping.own_tools import check_own_tools, shape_own_tools
 from patchbay.upstreams.configuration import PERMISSION_FIELDS, UPSTREAM, mount_of
 from patchbay.upstreams.connections.description import mount_confinement
 from patchbay.upstreams.connections.handler import upstream_handler
@@ -30,7 +31,7 @@ FIELDS = frozenset(
         *OWN_FIELDS,
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
         "progress_timeout",
-        *("environment", "limits", "listing", "activity", "mask_errors", "writes", "memory"),
+        *("tools", "environment", "limits", "listing", "activity", "mask_errors", "writes", "memory"),
     ]
 )
 
@@ -38,6 +39,7 @@ FIELDS = frozenset(
 def _check(fields: Fields, where: str) -> None:
     if "address" not in fields:
         raise ConfigError(where, "address", "expected the address of the server that is mounted, or @PROFILE")
+    check_own_tools(fields, where)
 
 
 def _make_parts(server: ConfiguredServer) -> ServerParts:
@@ -55,16 +57,17 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
             del found[kind][name]
     if standing.accounts is not None and not last.revision:
         found["tool"][SIGN_IN] = sign_in_tool(server.name)
+    own = shape_own_tools(server.fields, found["tool"], upstream_handler(standing))
     introduction = {**last.info, "instructions": last.instructions}
     if INTRODUCTION in pins.held:
         introduction = dict(standing.approved_introduction())
     return ServerParts(
-        upstream_handler(standing),
-        found["tool"],
+        own.handler,
+        own.tools,
         found["resource"],
         found["template"],
         found["prompt"],
-        (*problems, *_unused_members(server.fields), *_refused_places(standing)),
+        (*problems, *own.problems, *_unused_members(server.fields), *_refused_places(standing)),
         title=_text(introduction.get("title")),
         description=_text(introduction.get("description")) or "",
         instructions=introduction.get("instructions"),

@@ -16,6 +16,7 @@ from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, 
 from patchbay.kinds.openapi.configuration import check_fields, parse_fields
 from patchbay.kinds.openapi.type_alternatives import split_types
 from patchbay.pins.documents import INTRODUCTION
+from patchbay.shaping.own_tools import check_own_tools, shape_own_tools
 from patchbay.upstreams.configuration import OPENAPI
 
 OWN_FIELDS = (
@@ -26,7 +27,7 @@ FIELDS = frozenset(
     [
         *OWN_FIELDS,
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
-        *("limits", "listing", "activity", "mask_errors"),
+        *("tools", "limits", "listing", "activity", "mask_errors"),
     ]
 )
 
@@ -47,15 +48,22 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     pins = standing.check_pins(list_entries(found))
     introduction = standing.approved_introduction() if INTRODUCTION in pins.held else found.introduction
     tools = {name: one for name, one in found.tools.items() if ("tool", name) not in pins.held}
+    shown = {name: _for_all_clients(one.descriptor) for name, one in tools.items()}
+    own = shape_own_tools(server.fields, shown, api_handler(standing, ApiTools(found.api, tools)))
     return ServerParts(
-        api_handler(standing, ApiTools(found.api, tools)),
-        {name: _for_all_clients(one.descriptor) for name, one in tools.items()},
-        problems=found.problems,
+        own.handler,
+        own.tools,
+        problems=(*found.problems, *own.problems),
         title=introduction.get("title"),
         description=introduction.get("description", ""),
         api=standing,
         pins=pins,
     )
+
+
+def _check(fields: Fields, where: str) -> None:
+    check_fields(fields, where)
+    check_own_tools(fields, where)
 
 
 def _for_all_clients(tool: Descriptor) -> Descriptor:
@@ -85,7 +93,7 @@ KIND = Kind(
         OWN_FIELDS,
         FIELDS,
         "a mounted HTTP API",
-        check_fields,
+        _check,
         _make_parts,
         reaches="it mounts an API",
         required="document",

@@ -9,7 +9,7 @@ from typing import Any
 
 from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
-from patchbay.kinds.shaping.arguments import Argument, check_arguments, parse_argument
+from patchbay.shaping.tools import AS_IT_IS, ToolShape, check_shape, parse_shape
 
 CALLER = "caller"
 """The value of `rights` with which a caller needs the right on each origin too."""
@@ -25,19 +25,10 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's.
-
-    `result` is a jq expression over its result, "" for the result as it is. `max_bytes` is the size of a text of its
-    result above which the text is a link with its beginning.
-    """
+    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's."""
 
     origin: str
-    title: str | None = None
-    description: str | None = None
-    annotations: Mapping[str, Any] = field(default_factory=dict)
-    arguments: Mapping[str, Argument] = field(default_factory=dict)
-    result: str = ""
-    max_bytes: int | None = None
+    shape: ToolShape = AS_IT_IS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +74,7 @@ def patterns_of(fields: Mapping[str, Any]) -> Sequence[str]:
 def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
     if isinstance(given, str):
         return NamedTool(given)
-    arguments = {name: parse_argument(one) for name, one in given.get("arguments", {}).items()}
-    texts = given.get("title"), given.get("description")
-    results = given.get("result", ""), given.get("max_bytes")
-    return NamedTool(given["from"], *texts, given.get("annotations", {}), arguments, *results)
+    return NamedTool(given["from"], parse_shape(given))
 
 
 def check_fields(fields: Mapping[str, Any], where: str) -> None:
@@ -104,8 +92,8 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
         _check_pattern(tool.origin, where, path)
         if "." not in tool.origin or _WILDCARDS.search(tool.origin):
             raise ConfigError(where, path, f"expected one tool, such as git.git_log; this is {tool.origin!r:.80}")
-        if tool.arguments:
-            check_arguments(fields["tools"][name]["arguments"], where, f"tools.{name}.arguments")
+        if not isinstance(fields["tools"][name], str):
+            check_shape(fields["tools"][name], where, f"tools.{name}")
 
 
 def is_uri_pattern(pattern: str) -> bool:

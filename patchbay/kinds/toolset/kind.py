@@ -12,13 +12,12 @@ from types import MappingProxyType
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor
 from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
-from patchbay.kinds.shaping.arguments import ArgumentShaping
-from patchbay.kinds.shaping.results import shape_result
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
 from patchbay.kinds.toolset.entries import ENTRY, make_tools
 from patchbay.kinds.toolset.readable_entries import make_readable, origins_of
 from patchbay.kinds.toolset.selection import choose_tools
+from patchbay.shaping.tools import ShapedTool
 
 OWN_FIELDS = ("include", "exclude", "rights")
 """The fields that no other kind has."""
@@ -47,7 +46,7 @@ def _compose(composed: Composed) -> ServerParts:
     used = dict.fromkeys([one.origins[0].server for one in entries])
     servers = [composed.servers[name] for name in used]
     return ServerParts(
-        _toolset_handler(made.tools, made.shapings, made.results),
+        _toolset_handler(made.tools, made.shaped),
         made.tools,
         readable.resources,
         readable.templates,
@@ -60,21 +59,18 @@ def _compose(composed: Composed) -> ServerParts:
 
 
 def _toolset_handler(
-    tools: Mapping[str, Descriptor],
-    shapings: Mapping[str, ArgumentShaping] = MappingProxyType({}),
-    results: Mapping[str, str] = MappingProxyType({}),
+    tools: Mapping[str, Descriptor], shaped: Mapping[str, ShapedTool] = MappingProxyType({})
 ) -> Handler:
     """Return the handler of targets `{"entry": NAME}`: each call goes to the origin of the tool."""
 
     def run(call: Call) -> Events:
-        assert call.hub is not None, "a toolset is served by a hub"
+        hub = call.hub
+        assert hub is not None, "a toolset is served by a hub"
         name = call.target[ENTRY]
-        shaping, expression = shapings.get(name), results.get(name)
-        given = call.arguments if shaping is None else shaping.make_arguments(call.arguments, call)
-        events = call.hub.pass_on(tools[name], given, call)
-        if shaping is not None and shaping.names:
-            events = shaping.rename_failures(events)
-        return events if expression is None else shape_result(expression, events, call)
+        one = shaped.get(name)
+        if one is None:
+            return hub.pass_on(tools[name], call.arguments, call)
+        return one.run(call, lambda given: hub.pass_on(tools[name], given, call))
 
     return run
 

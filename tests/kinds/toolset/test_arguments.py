@@ -13,8 +13,8 @@ import pytest
 from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError, WrongArguments
-from patchbay.kinds.shaping.arguments import Argument, make_shaping
 from patchbay.protocol.run_tool import run_tool
+from patchbay.shaping.arguments import Argument, make_shaping
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import MODERN, Hub
 from tests.kinds.calls import call_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.kinds.shaping.results import EXPRESSIONS
 from patchbay.processes.jq_processes import JqProcesses
+from patchbay.shaping.results import EXPRESSIONS
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import INLINE, hub_with, listed, problems, toolset, write
 

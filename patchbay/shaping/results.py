@@ -19,8 +19,8 @@ from patchbay.activation import Call, Events, Hub
 from patchbay.errors import ConfigError, ParseError, ToolFailed
 from patchbay.events import Content, Data, Done, Ending, Event, Failed, Progress, Text, ToolUse
 from patchbay.jsonrpc import dump_json, parse
-from patchbay.kinds.shaping.sample_values import NoSample, make_sample
 from patchbay.processes.jq_processes import ExpressionFailed, ExpressionInvalid, ExpressionStopped, JqProcesses
+from patchbay.shaping.sample_values import NoSample, make_sample
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)

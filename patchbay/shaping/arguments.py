@@ -18,7 +18,7 @@ from patchbay.activation import Call, Events
 from patchbay.arguments import aliases, describe_problems, misfits, validator
 from patchbay.errors import ConfigError, ToolFailed, WrongArguments
 from patchbay.events import Failed
-from patchbay.kinds.shaping.shaped_schema import Shape, shape_schema
+from patchbay.shaping.shaped_schema import Shape, shape_schema
 from patchbay.suggestions import find_similar_names
 
 CALLER = "caller"
