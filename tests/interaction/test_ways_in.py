@@ -211,7 +211,7 @@ def test_a_resource_shows_the_last_output_whichever_way_the_call_came(hub: Hub, 
     if way == "plain HTTP":
         assert hub.client.post("/lab/echo", json=case.arguments).status_code == 200
     else:
-        (RESULTS | {"MCP 2026-07-28": by_mcp_2026})[way](hub, case)
+        (RESULTS | {"MCP 2026-07-28": by_mcp_2026})[way](hub, case, "lab")
     read = hub.modern("lab", "resources/read", {"uri": "lab://last"}).result["contents"][0]
     assert read["text"] == f"said by {way}"
 

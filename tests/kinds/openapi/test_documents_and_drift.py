@@ -192,7 +192,10 @@ def test_the_last_document_is_served_after_a_restart_without_the_api(tmp_path: P
         ({"document": "https://x/openapi.json", "headers": {"X-Api-Key": "abc"}}, "not a secret"),
         ({"document": "https://x/openapi.json", "credentials": {"key": "abc"}}, "credentials.key"),
         ({"document": "https://x/openapi.json", "include": {"methods": ["GETT"]}}, "include.methods.0"),
-        ({"document": "https://x/openapi.json", "tools": {}}, "tools: not allowed for a mounted HTTP API; allowed: "),
+        (
+            {"document": "https://x/openapi.json", "prompts": {}},
+            "prompts: not allowed for a mounted HTTP API; allowed: ",
+        ),
     ],
 )
 def test_a_wrong_configuration_says_what_was_expected(fields: Json, expected: str) -> None:
