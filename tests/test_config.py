@@ -144,11 +144,7 @@ def test_a_configuration_that_is_not_kept_is_named(store: Store) -> None:
         ({"kind": "openapi", "documnet": "/x"}, "", "unknown field documnet (did you mean document?)"),
         ({"kind": "documents", "root": "/x", "descripton": ""}, "", "descripton (did you mean description?)"),
         ({"kind": "upstream"}, "address", "the address of the server that is mounted"),
-        (
-            {"kind": "upstream", "address": "https://x", "prompts": {"t": {}}},
-            "prompts",
-            "not allowed for a mounted server",
-        ),
+        ({"kind": "upstream", "address": "https://x", "prompts": {}}, "prompts", "not allowed for a mounted server"),
         ({"address": "https://x"}, "address", 'only beside "kind": "upstream"'),
         ({"kind": "documents"}, "root", "expected the folder of the documents"),
         ({"kind": "static", "root": "/x"}, "root", 'only beside "kind": "documents"'),
