@@ -82,6 +82,16 @@ class Aggregate(Server):
         entries: Mapping[str, Descriptor] = getattr(self, kind)
         return {key: one for key, one in entries.items() if owners[key][0].name not in self.unlisted}
 
+    def groups(self, kind: str) -> Mapping[str, str]:
+        """Return the server of each listed entry of a kind, by its public key; the two search tools have none."""
+        owners = self.owners[kind]
+        return {key: owners[key][0].name for key in self.listed(kind) if key in owners}
+
+    @cached_property
+    def members(self) -> Mapping[str, Server]:
+        """The servers that own an entry, by name."""
+        return {owner.name: owner for table in self.owners.values() for owner, _ in table.values()}
+
     @cached_property
     def found_tools(self) -> Mapping[str, Descriptor]:
         """The tools that a list shows or a search finds."""

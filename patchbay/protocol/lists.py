@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from itsdangerous import BadSignature, URLSafeSerializer
 
+from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS as APPS
 from patchbay.descriptors import Descriptor
@@ -24,11 +25,14 @@ from patchbay.messages.versions import Revision
 from patchbay.protocol.translate import for_revision, stamped
 from patchbay.upstreams.lists.snapshots import VIA
 
+GROUPS = "io.modelcontextprotocol/groups"
+"""The id of the extension for groups, and the member of `_meta` with the names of the groups of an entry (SEP-2084)."""
+
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates"}
 MEMBERS |= {"prompts": "prompts", "events": "events"}
 
-PAGES: ServerCache[tuple[str, str, bool, str | None], bytes] = ServerCache()
-"""Rendered pages by list, revision, whether the client shows apps, and cursor."""
+PAGES: ServerCache[tuple[str, str, bool, bool, str | None], bytes] = ServerCache()
+"""Rendered pages by list, revision, whether the client shows apps, whether it knows groups, and cursor."""
 
 
 class Lists:
@@ -39,23 +43,33 @@ class Lists:
         self._page_size = page_size
 
     def page(
-        self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any], apps: bool = False
+        self,
+        server: Server,
+        kind: str,
+        revision: Revision,
+        params: Mapping[str, Any],
+        apps: bool = False,
+        groups: bool = False,
     ) -> Rendered:
         """Return one page of `tools`, `resources`, `templates`, `prompts` or `events`.
 
-        `apps` says that the client shows apps, and so gets the tools that are for apps only. Raises InvalidParams for a
-        bad cursor.
+        `apps` says that the client shows apps, and so gets the tools that are for apps only; with `groups`, entries of
+        the list of all servers name their server as their group. Raises InvalidParams for a bad cursor.
         """
         cursor = _cursor(params)
-        key = (kind, revision.name, apps, cursor)
-        return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, apps, cursor)))
+        key = (kind, revision.name, apps, groups, cursor)
+        return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, apps, groups, cursor)))
 
-    def _render(self, server: Server, kind: str, revision: Revision, apps: bool, cursor: str | None) -> bytes:
+    def _render(
+        self, server: Server, kind: str, revision: Revision, apps: bool, groups: bool, cursor: str | None
+    ) -> bytes:
         entries: Mapping[str, Descriptor] = server.listed(kind)
         names = [name for name, one in entries.items() if apps or kind != "tools" or one.is_for_models]
         chosen, more = self._cut(kind, names, cursor)
         result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}
-        result |= {MEMBERS[kind]: [for_revision(entries[name].wire, revision) for name in chosen], **more}
+        owners = server.groups(kind) if groups and isinstance(server, Aggregate) else {}
+        wires = [_with_group(entries[name].wire, owners.get(name)) for name in chosen]
+        result |= {MEMBERS[kind]: [for_revision(wire, revision) for wire in wires], **more}
         return orjson.dumps(stamped(result, server, revision, cache=True))
 
     def cut(self, kind: str, names: Sequence[str], params: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, str]]:
@@ -81,6 +95,14 @@ class Lists:
         if of != kind or last not in names:
             raise InvalidParams("params.cursor is not a cursor of this list; begin again without one")
         return names.index(last) + 1
+
+
+def _with_group(wire: Mapping[str, Any], group: str | None) -> Mapping[str, Any]:
+    """Return the wire form of an entry with its group, if it has one (SEP-2084)."""
+    if group is None:
+        return wire
+    meta = wire.get("_meta")
+    return {**wire, "_meta": {**(meta if isinstance(meta, Mapping) else {}), GROUPS: [group]}}
 
 
 def _cursor(params: Mapping[str, Any]) -> str | None:

@@ -23,7 +23,8 @@ from patchbay.protocol.event_methods.requests import EVENTS
 from patchbay.protocol.event_methods.streams import stream_events
 from patchbay.protocol.event_methods.webhooks import subscribe, unsubscribe
 from patchbay.protocol.first_lists import await_first_lists, has_lists
-from patchbay.protocol.lists import APPS
+from patchbay.protocol.groups import has_groups, list_groups
+from patchbay.protocol.lists import APPS, GROUPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
 from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities, find_readable
@@ -66,6 +67,8 @@ def capabilities(context: RequestContext) -> dict[str, Any]:
     if EVENTS in found["extensions"]:
         # Some clients read the capability where drafts of the extension had it.
         found["events"] = {"listChanged": moves}
+    if GROUPS in found["extensions"]:
+        found["groups"] = {"listChanged": False}  # where the draft of the extension has it
     if not found["extensions"]:
         del found["extensions"]
     if context.server.upstream is not None and "completions" not in context.server.offers:
@@ -90,6 +93,8 @@ def _extensions(context: RequestContext) -> dict[str, Any]:
         found[SKILLS] = {"directoryRead": True}
     if context.caller.extends(APPS) and any(names_app(one) for one in context.server.tools.values()):
         found[APPS] = {}
+    if has_groups(context):
+        found[GROUPS] = {"listChanged": False}
     return found
 
 
@@ -185,7 +190,9 @@ def _want_behind(context: RequestContext, uri: str) -> None:
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
     def answer(context: RequestContext) -> Any:
         server, caller = _wait_for_lists(context), context.caller
-        return context.services.lists.page(server, kind, caller.revision, context.params, caller.extends(APPS))
+        return context.services.lists.page(
+            server, kind, caller.revision, context.params, caller.extends(APPS), has_groups(context)
+        )
 
     return answer
 
@@ -223,6 +230,7 @@ METHODS: dict[str, Method] = {
     "resources/list": Method(_simply(_listing("resources"))),
     "resources/templates/list": Method(_simply(_listing("templates"))),
     "prompts/list": Method(_simply(_listing("prompts"))),
+    "groups/list": Method(_simply(list_groups), needs="extensions"),
     "completion/complete": Method(_simply(complete)),
     "tools/call": Method(call_tool),
     "resources/read": Method(read_resource),

@@ -93,7 +93,7 @@ def test_a_list_of_a_thousand_entries_is_one_page_that_is_rendered_once(tmp_path
             (last,) = hub.modern(server, "tools/list", {"cursor": page["nextCursor"]}).result["tools"]
             assert last["name"].endswith("tool_1000")
         whole = hub.catalogue.aggregate()
-        rendered = [PAGES.get(whole, ("tools", MODERN, False, None), lambda: b"never") for _ in range(2)]
+        rendered = [PAGES.get(whole, ("tools", MODERN, False, False, None), lambda: b"never") for _ in range(2)]
         assert rendered[0] is rendered[1] and rendered[0] != b"never"
     finally:
         hub.close()
