@@ -12,7 +12,7 @@ from patchbay.protocol.lists import GROUPS
 from tests.catalogue.operating.test_toolset_changes import GIT
 from tests.hubs import Hub
 
-DECLARED = {"extensions": {GROUPS: {}}}
+DECLARED: dict[str, Any] = {"extensions": {GROUPS: {}}}
 
 
 @pytest.fixture(scope="module")

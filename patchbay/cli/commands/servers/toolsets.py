@@ -21,11 +21,10 @@ from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetCha
 from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, quote_word, write_note
+from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
-from patchbay.cli.tables import format_rows
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import GREETER, RELEASE, with_examples
 from patchbay.settings import Settings
