@@ -209,7 +209,14 @@ class CallRecording:
         running = self._recorder.running
         running.add(self)
         try:
-            while (answer := self._next(answers)) is not None:
+            while True:
+                before = CURRENT_CALL.set(self)  # lines that are logged meanwhile name this call
+                try:
+                    answer = next(answers, None)
+                finally:
+                    CURRENT_CALL.reset(before)
+                if answer is None:
+                    return
                 if type(answer) is Result or type(answer) is Failure:
                     self.end(answer)
                     if self.raised and shows_raised():
@@ -219,14 +226,6 @@ class CallRecording:
             answers.close()
             running.discard(self)
             self.end(None)
-
-    def _next(self, answers: Generator[Message | Sign, None, None]) -> Message | Sign | None:
-        """Return the next answer, None after the last; lines that are logged meanwhile name this call."""
-        before = CURRENT_CALL.set(self)
-        try:
-            return next(answers, None)
-        finally:
-            CURRENT_CALL.reset(before)
 
     def describe(self) -> dict[str, Any]:
         """Return what finds the record of this call: its method, server, name, time, and trace if it has one."""

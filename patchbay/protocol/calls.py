@@ -80,7 +80,7 @@ def call_tool(context: RequestContext) -> Answers:
             return
         reference = context.services.reference(context.caller.wire.principal)
         run = run_tool(
-            context.services.catalogue.hub, context.server, descriptor, arguments, reference, **_terms(context)
+            context.services.catalogue.hub, context.server, descriptor, arguments, reference, _terms(context)
         )
     except WrongArguments as problem:
         if context.caller.revision.argument_errors:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from patchbay.activation import Call, CallPlace, Events
@@ -25,6 +26,9 @@ from patchbay.events import Ending, Event, Failed
 from patchbay.protocol.results.promises import describe_broken_promise
 from patchbay.protocol.results.result_limits import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
+
+NO_TERMS: Mapping[str, Any] = MappingProxyType({})
+"""The terms of a call of the hub itself."""
 
 _HUB_VIEWS = ("server://", "variable://")
 """The schemes by which the hub shows other servers and its variables."""
@@ -166,10 +170,10 @@ def run_tool(
     descriptor: Descriptor,
     arguments: dict[str, Any],
     reference: Reference | None,
+    terms: Mapping[str, Any] = NO_TERMS,
     *,
     passed_on: bool = False,
     no_later_than: float = math.inf,
-    **terms: Any,
 ) -> ToolRun:
     """Check the arguments of a tool and return its run, which begins at the first read of its events.
 
@@ -204,7 +208,7 @@ def call_from_tool(
         "find_base_url": outer.find_base_url,
     }
     try:
-        run = run_tool(hub, server, descriptor, arguments, None, no_later_than=outer.deadline, **terms)
+        run = run_tool(hub, server, descriptor, arguments, None, terms, no_later_than=outer.deadline)
     except WrongArguments as problem:
         # The arguments of the outer call were right, so its client gets a failure, not an error about arguments.
         raise ToolFailed(f"{server.name}: {problem.message}", problem.data) from problem

@@ -93,10 +93,9 @@ class ServerPlace:
         places.add(me)
         calls.begun[me] = time.monotonic()
 
-    def count(self, counted: CallPlace | None) -> None:
+    def count(self, counted: CallPlace) -> None:
         """Release `counted`, the place in the quotas, together with this one."""
-        if counted is not None:
-            self._counted, self.delay = counted, counted.delay
+        self._counted, self.delay = counted, counted.delay
 
     def while_waiting(self, mailbox: Mailbox) -> Mailbox:
         """Return a mailbox whose reader rests while it waits without a thread."""
@@ -214,10 +213,12 @@ class ServerShares:
             self._wait_for_room(server, calls)
         place = ServerPlace(self._places, self._resting, calls)
         try:
-            place.count(self._begin_counted(sender, server, is_nested))
+            counted = self._begin_counted(sender, server, is_nested)
         except BaseException:
             place.release()
             raise
+        if counted is not None:
+            place.count(counted)
         return place
 
     def _add_server(self, server: str) -> RunningCalls:

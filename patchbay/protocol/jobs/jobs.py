@@ -188,14 +188,10 @@ class Jobs:
     def _begin(self, job: Job, server: Server, tool: Descriptor) -> ToolRun:
         principal = job.principal
         terms: dict[str, Any] = {"principal": principal.id, "sender": principal, "capabilities": job.capabilities}
+        terms |= {"meta": job.meta, "cancelled": CancelFlag()}
         keep = partial(self._catalogue.contents.results.keep, principal=principal.id)
         reference = Reference(keep, self._settings.inline_limit)
-        return run_tool(
-            *(self._catalogue.hub, server, tool, job.arguments, reference),
-            **terms,
-            meta=job.meta,
-            cancelled=CancelFlag(),
-        )
+        return run_tool(self._catalogue.hub, server, tool, job.arguments, reference, terms)
 
 
 def _recorded(events: Events, record: CallRecording) -> Generator[Any, Any, None]:

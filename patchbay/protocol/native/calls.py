@@ -70,7 +70,7 @@ def _run(
     terms["cancelled"] = flag
     reference = services.reference(wire.principal)
     try:
-        return run_tool(services.catalogue.hub, server, descriptor, arguments, reference, passed_on=True, **terms)
+        return run_tool(services.catalogue.hub, server, descriptor, arguments, reference, terms, passed_on=True)
     except WrongArguments as problem:
         raise unfit(server, descriptor, problem.message) from problem
 

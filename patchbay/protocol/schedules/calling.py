@@ -53,7 +53,7 @@ class ScheduledCalls:
 
     def _run(self, schedule: Schedule, arguments: dict[str, Any], flag: CancelFlag, record: Any) -> dict[str, Any]:
         terms: dict[str, Any] = {"principal": schedule.principal.id, "sender": schedule.principal, "cancelled": flag}
-        run = run_tool(self._catalogue.hub, schedule.server, schedule.tool, arguments, None, **terms)
+        run = run_tool(self._catalogue.hub, schedule.server, schedule.tool, arguments, None, terms)
         run.call.meta = record.calls(schedule.tool, run.call)
         for event in run.events:
             record.saw(event)

@@ -62,7 +62,7 @@ class _PlainHttpViews:
                 # The response holds the whole result, without links to stored content.
                 terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "meta": meta}
                 terms["find_base_url"] = partial(find_base_url, request_of(request.environ))
-                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, **terms)
+                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, terms)
             except WrongArguments as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
             events = _collect_events(run, record)

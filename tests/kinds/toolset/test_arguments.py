@@ -107,7 +107,8 @@ def test_a_value_is_the_verified_address_of_the_caller_and_a_caller_without_one_
     server = hub.catalogue.find("release")
 
     def call(sender: Principal) -> str:
-        run = run_tool(hub.catalogue.hub, server, server.tools["mine"], {}, None, principal=sender.id, sender=sender)
+        terms = {"principal": sender.id, "sender": sender}
+        run = run_tool(hub.catalogue.hub, server, server.tools["mine"], {}, None, terms)
         list(run.events)
         return str(run.result()["content"][0]["text"])
 
