@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +268,9 @@ class Settings:
         "", "Client id with which the hub asks the issuer about opaque tokens; empty accepts signed tokens only."
     )
     introspection_secret: str = setting(
-        "", "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'."
+        "",
+        "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'.",
+        is_secret=True,
     )
     room_count: int = setting(1000, "Maximum number of rooms.", least=1)
     own_rooms: int = setting(20, "Maximum number of rooms that one caller creates.", least=1)
@@ -294,6 +296,14 @@ class Settings:
         60.0, "How long a session stays in its room without a connection and without a request.", "seconds", least=1
     )
 
+    set_by: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    """Where `load` found each value that is not the default: the name of the setting, and its option or variable."""
+
+    @classmethod
+    def rows(cls) -> tuple[Field[Any], ...]:
+        """Return the rows of the table: the fields that are settings."""
+        return tuple(row for row in fields(cls) if "help" in row.metadata)
+
     @classmethod
     def load(cls, given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
         """Return the settings from the command line, the environment and the defaults, in this order.
@@ -305,21 +315,21 @@ class Settings:
         """
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
-        for row in fields(cls):
-            text = environ.get(PREFIX + row.name.upper())
-            if text is None and row.metadata["alias"]:
-                text = environ.get(row.metadata["alias"])
-            if text is not None:
-                values[row.name] = converted(row, text, PREFIX + row.name.upper())
+        set_by: dict[str, str] = {}
+        for row in cls.rows():
+            variable, option = PREFIX + row.name.upper(), "--" + row.name.replace("_", "-")
+            for name in filter(None, (row.metadata["alias"], variable)):
+                if (text := environ.get(name)) is not None:
+                    values[row.name], set_by[row.name] = converted(row, text, variable), name
             chosen = (given or {}).get(row.name)
             if chosen is not None:
-                values[row.name] = converted(row, chosen, "--" + row.name.replace("_", "-"))
+                values[row.name], set_by[row.name] = converted(row, chosen, option), option
         for name in ("data", "servers"):
             if name in values:
                 values[name] = values[name].expanduser().absolute()
         TrustedProxies(values.get("trusted_proxies", ()))
         values["path_prefix"] = choose_path_prefix(values.get("path_prefix", ""), values.get("public_url", ""))
-        return cls(**values)
+        return cls(**values, set_by=tuple(set_by.items()))
 
     @property
     def is_loopback_only(self) -> bool:

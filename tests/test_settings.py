@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ def test_a_wrong_value_names_the_variable_and_what_was_expected(name: str, text:
 
 
 def test_every_setting_has_a_sentence() -> None:
-    assert [row.name for row in fields(Settings) if not row.metadata["help"].endswith(".")] == []
+    assert [row.name for row in Settings.rows() if not row.metadata["help"].endswith(".")] == []
 
 
 def test_no_default_opens_the_hub_to_the_network() -> None:
@@ -64,3 +63,12 @@ def test_variables_that_look_like_request_headers_are_forgotten(monkeypatch: pyt
     forget_request_variables()
     names = ("HTTP_ORIGIN", "HTTP_PROXY", "CONTENT_LENGTH", "http_proxy", "HTTPS_PROXY")
     assert environment(names) == {"http_proxy": "http://proxy.example:3128", "HTTPS_PROXY": "http://proxy.example:3128"}
+
+
+def test_each_value_says_which_option_or_variable_set_it() -> None:
+    environ = {"PATCHBAY_PORT": "9000", "PATCHBAY_HOST": "127.0.0.1", "JANE_DIR": "/notes"}
+    settings = Settings.load({"host": "::1", "workers": None}, environ)
+    assert dict(settings.set_by) == {"port": "PATCHBAY_PORT", "host": "--host", "jane_dir": "JANE_DIR"}
+    assert Settings.load(environ={}).set_by == ()
+    assert pickle.loads(pickle.dumps(settings)).set_by == settings.set_by
+    assert Settings.load(environ={"PATCHBAY_PORT": "8000"}) == Settings()

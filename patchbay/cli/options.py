@@ -7,7 +7,7 @@ as text; only `Settings.load` converts them, so that options and variables give 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import Field, fields
+from dataclasses import Field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from patchbay.settings import PREFIX, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SETTING_FIELDS: dict[str, Field[Any]] = {row.name: row for row in fields(Settings)}
+SETTING_FIELDS: dict[str, Field[Any]] = {row.name: row for row in Settings.rows()}
 
 FIRST_SETTINGS = ("port", "host", "data", "servers", "boot", "workers", "threads")
 """The settings at the top of the help page; the others follow in the order of the table."""

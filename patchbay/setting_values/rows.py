@@ -21,12 +21,14 @@ def setting(
     most: float = math.inf,
     choices: tuple[str, ...] = (),
     alias: str = "",
+    is_secret: bool = False,
 ) -> Any:
     """Return the field of a setting: its default, its help, its unit, the least and the greatest value.
 
-    A text has to be one of `choices`. `alias` is a further name of its variable in the environment.
+    A text has to be one of `choices`. `alias` is a further name of its variable in the environment. `is_secret` says
+    that nothing shows the value, unless it is a reference to a variable.
     """
-    limits = {"least": least, "most": most, "choices": choices, "alias": alias}
+    limits = {"least": least, "most": most, "choices": choices, "alias": alias, "is_secret": is_secret}
     return field(default=default, metadata={"help": help, "unit": unit, **limits})
 
 

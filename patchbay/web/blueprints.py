@@ -44,6 +44,7 @@ from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.attention import Attention
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
+from patchbay.web.pages.hub import hub_blueprint
 from patchbay.web.pages.icons import icons_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint
@@ -99,6 +100,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     services = dispatcher.services
     app.register_blueprint(pages_blueprint(site, services.approvals, services.scheduler, attention))
     app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
+    app.register_blueprint(hub_blueprint(site, dispatcher.services))
     app.register_blueprint(nodes_blueprint(site))
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(icons_blueprint(site))

@@ -43,6 +43,7 @@ OPERATORS = (
         "/registry/updates",
         "/schedules",
         "/nodes",
+        "/hub",
         "/audit",
         "/people",
         "/pins",

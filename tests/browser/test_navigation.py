@@ -35,7 +35,7 @@ def test_the_menu_of_a_narrow_screen_works_without_script_by_keyboard_alone(
         if links.filter(has_text="Hub").and_(page.locator(":focus")).count():
             break
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Variables", timeout=BOUND)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Hub", timeout=BOUND)
     page.get_by_role("navigation", name="Hub").get_by_role("link", name="Nodes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Nodes", timeout=BOUND)
     tab.close()
@@ -49,7 +49,7 @@ def test_the_open_menu_has_no_violation_and_no_page_of_a_section_is_too_wide(
     page = tab.log_in(served).page
     page.get_by_role("button", name="Menu").click()
     assert "\n".join(violations(tab)) == ""
-    for path in ("/", "/access", "/approvals", "/variables", "/schedules", "/servers/everything"):
+    for path in ("/", "/access", "/approvals", "/hub", "/variables", "/schedules", "/servers/everything"):
         tab.open(path)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
     tab.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ PLAYED = [
 
 def settings_of(script: Script) -> dict[str, Any]:
     """The hub's settings for a conversation; silence is short, so that a bound is soon noticed."""
-    rows = {row.name: row for row in fields(Settings)}
+    rows = {row.name: row for row in Settings.rows()}
     given = {"keepalive": "0.2"} | script.settings
     return {name: converted(rows[name], text, name) for name, text in given.items()}
 

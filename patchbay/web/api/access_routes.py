@@ -70,6 +70,14 @@ ACCESS_PAGES = (
     ),
     Route(
         "GET",
+        "/hub",
+        "The settings that the hub was started with, without secrets, and the pages about the hub.",
+        schema_ref("Hub"),
+        page=True,
+        operator=True,
+    ),
+    Route(
+        "GET",
         "/nodes",
         "The living processes of all hubs on a store.",
         schema_ref("LivingNodes"),

@@ -278,6 +278,15 @@ SCHEMAS: dict[str, Schema] = {
         warnings=array_of(TEXT),
         changes=array_of(TEXT),
     ),
+    "Hub": object_of(
+        settings=array_of(
+            object_of(
+                **dict.fromkeys(("name", "value", "default", "unit", "help", "option", "variable", "source"), TEXT),
+                is_changed=FLAG,
+            )
+        ),
+        parts=array_of(object_of(**dict.fromkeys(("label", "path", "purpose", "now"), TEXT))),
+    ),
     "Approvals": object_of(approvals=array_of(_APPROVAL)),
     "Webhooks": object_of(
         webhooks=array_of(

@@ -92,6 +92,7 @@ def _access_pages(reader: Reader) -> list[tuple[str, str, str]]:
 def _hub_pages(reader: Reader) -> list[tuple[str, str, str]]:
     """The pages about the hub itself, as `here`, path and label."""
     configuration = [("variables", "/variables", "Variables"), ("history", "/history", "History")]
+    settings = [("hub", "/hub", "Settings")]
     operator = [
         ("pins", "/pins", "Pins"),
         ("schedules", "/schedules", "Schedules"),
@@ -100,6 +101,7 @@ def _hub_pages(reader: Reader) -> list[tuple[str, str, str]]:
         ("registry", "/registry", "Registry"),
     ]
     return [
+        *(settings if reader.has_operator_pages else ()),
         *(configuration if reader.sees_configuration else ()),
         *(operator if reader.has_operator_pages else ()),
         *([("inspect", "/inspect", "Inspect")] if reader.may_inspect else ()),

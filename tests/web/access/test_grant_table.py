@@ -75,7 +75,7 @@ def test_asking_is_shown_and_a_grant_that_does_not_ask_ends_it() -> None:
         **{"see": "none", "call": "own", "read": "none"},
         "ask": "own",
     }
-    document = DOCUMENT | {"grants": [*DOCUMENT["grants"], {"to": ["*"], "may": ["call"], "on": ["*"]}]}  # type: ignore[misc]
+    document = DOCUMENT | {"grants": [*DOCUMENT["grants"], {"to": ["*"], "may": ["call"], "on": ["*"]}]}
     found = build_table(read(document), ENTRIES, View("ann"))
     assert cells(found, "bash")["ask"] == Cell("ask", "own", "grant 5 to everyone on everything")
 

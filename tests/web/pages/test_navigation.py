@@ -91,7 +91,7 @@ def test_a_reader_gets_no_link_to_a_page_that_refuses_this_reader() -> None:
         (
             "nodes",
             "Hub",
-            ["Variables", "History", "Pins", "Schedules", "Webhooks", "Nodes", "Registry", "Inspect"],
+            ["Settings", "Variables", "History", "Pins", "Schedules", "Webhooks", "Nodes", "Registry", "Inspect"],
         ),
     ],
 )
