@@ -94,6 +94,7 @@ PAGES = {
     "activity": "/activity",
     "no-activity": "/activity?tool=none",
     "operator": "/login",
+    "hub": "/hub",
     "error": "/servers/absent",
 }
 
@@ -103,7 +104,7 @@ SHARING = {
     "consent": ("ann", ""),
     "account": ("ann", "/account"),
     "people": ("operator", "/people"),
-    "grants": ("operator", "/access?as=key:ci"),
+    "grants": ("operator", "/access?as=key:ci&who=key:ci&open=notes"),
     "approvals": ("operator", "/approvals"),
     "audit": ("operator", "/audit"),
 }

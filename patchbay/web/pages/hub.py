@@ -49,7 +49,7 @@ class _HubViews:
         )
         last = root_history(store, 1)
         yield _part(
-            "History", "/history", "who changed what, with a way back", last[0].why if last else "no change yet"
+            "History", "/history", "who changed what, with a way back", f"Last: {last[0].why}" if last else "no change yet"
         )
         held = sum(len(each.pins.held) for each in self._site.catalogue.all() if each.pins is not None)
         pinned = _count(len(pinned_servers(store)), "server")
