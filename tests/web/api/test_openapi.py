@@ -137,7 +137,9 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
     path, twin = (re.sub(r"<(\w+)>", lambda found: given[found[1]], each) for each in (row.path, row.suffixed))
     proof = (
         {"Authorization": f"Bearer {hub.token}"}
-        if row.path.startswith(("/access", "/audit", "/approvals", "/webhooks", "/registry", "/schedules", "/nodes"))
+        if row.path.startswith(
+            ("/access", "/audit", "/approvals", "/webhooks", "/registry", "/schedules", "/nodes", "/hub")
+        )
         else {}
     )
     page = hub.client.get(path + query, headers=BROWSER | proof, follow_redirects=True)
