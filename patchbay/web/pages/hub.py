@@ -48,9 +48,8 @@ class _HubViews:
             _count(len(store.names.all(VARIABLES)), "variable"),
         )
         last = root_history(store, 1)
-        yield _part(
-            "History", "/history", "who changed what, with a way back", f"Last: {last[0].why}" if last else "no change yet"
-        )
+        now = f"Last: {last[0].why}" if last else "no change yet"
+        yield _part("History", "/history", "who changed what, with a way back", now)
         held = sum(len(each.pins.held) for each in self._site.catalogue.all() if each.pins is not None)
         pinned = _count(len(pinned_servers(store)), "server")
         yield _part(
