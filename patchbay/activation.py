@@ -371,11 +371,16 @@ def activate(
 
 def without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the capabilities of a client without tasks, for a call whose result the hub has to see."""
-    extensions = capabilities.get("extensions")
-    if not isinstance(extensions, Mapping) or TASKS not in extensions:
+    if not has_tasks(capabilities):
         return capabilities
-    kept = {name: one for name, one in extensions.items() if name != TASKS}
+    kept = {name: one for name, one in capabilities["extensions"].items() if name != TASKS}
     return {**capabilities, "extensions": kept}
+
+
+def has_tasks(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a client declares the extension for tasks."""
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, Mapping) and TASKS in extensions
 
 
 def share_time_limits(outer: Call, inner: Call, events: Events) -> Events:

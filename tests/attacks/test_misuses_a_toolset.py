@@ -261,6 +261,30 @@ def test_failures_of_an_origin_tell_its_name_and_its_problems_only_to_who_may_se
     hub.close()
 
 
+@pytest.mark.process
+def test_a_mounted_server_that_makes_a_task_unasked_fails_the_call(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("posing_server.py")
+    address = f"mcp+stdio:{shlex.join([sys.executable, '-S', str(program), 'liar'])}"
+    files = {
+        "far.json": json.dumps({"kind": "upstream", "address": address, "era": "modern"}),
+        "release.json": toolset(tools={"work": "far.work", "shaped": {"from": "far.work", "result": "."}}),
+    }
+    hub = hub_with(tmp_path, files).as_operator()
+    until(lambda: "work" in hub.catalogue.find("release").tools, "the tools of the mount")
+    knows: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    for server, tool, capabilities in (
+        ("far", "work", {}),
+        ("release", "work", {}),
+        ("release", "work", knows),
+        ("release", "shaped", knows),
+    ):
+        answer = hub.modern(server, "tools/call", {"name": tool, "arguments": {}}, capabilities)
+        assert answer.result["isError"] and "made a task of this call" in answer.text
+    made = hub.modern("far", "tools/call", {"name": "work", "arguments": {}}, knows).result
+    assert made["resultType"] == "task"
+    hub.close()
+
+
 def test_an_origin_that_refuses_with_an_http_status_is_not_named_to_who_may_not_see_it(tmp_path: Path) -> None:
     def refuse(handler: Handler, body: Json) -> None:
         handler.send_bytes(b"maintenance", 503, Content_Type="text/plain")

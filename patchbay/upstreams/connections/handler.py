@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
+from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, has_tasks, pauses
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, ServerFailed, TimedOut, ToolFailed
@@ -103,9 +103,20 @@ def upstream_handler(standing: StandingConnection) -> Handler:
         except Unreachable as problem:
             standing.check_soon()
             raise _no_answer(standing, problem) from problem
+        _check_task(call, method, result, standing.mount.name)
         yield from _result_events(method, result, standing.mount.name)
 
     return run
+
+
+def _check_task(call: Call, method: str, result: Json, name: str) -> None:
+    """Check that a server makes no task of a call whose caller does not ask for one. Raises ServerFailed.
+
+    The caller could not fetch the result: it knows no tasks, or knows those of the hub alone, as behind a toolset.
+    """
+    if method == "tools/call" and result.get("resultType") == "task" and not has_tasks(call.capabilities):
+        words = "made a task of this call, which its caller did not ask for"
+        raise ServerFailed(f"the server behind {name} {words}", hidden=f"the server behind it {words}")
 
 
 def _no_answer(standing: StandingConnection, problem: Unreachable) -> ServerFailed:
