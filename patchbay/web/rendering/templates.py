@@ -114,6 +114,7 @@ def _environment_options() -> dict[str, Any]:
 def _add_filters(env: Environment) -> Environment:
     """Add the filters that templates use."""
     env.filters["pretty"] = format_json
+    env.filters["element"] = escape_in_element
     env.filters["when"] = format_time
     env.filters["clock"] = mark_time
     env.filters["ago"] = format_age
@@ -149,6 +150,14 @@ def format_json(value: Any) -> str:
 
 def _to_plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
+
+
+def escape_in_element(text: str) -> Markup:
+    """Escape a text for the content of an element. Quotes stay as they are: they end nothing there, and JSON has many.
+
+    An attribute needs the escape of the templates. Source: the HTML standard, normal and escapable raw text elements.
+    """
+    return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 def mark_time(at: float) -> Markup:

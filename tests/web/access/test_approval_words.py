@@ -11,7 +11,8 @@ import pytest
 
 from patchbay.access.approvals import APPROVED, REFUSED, USED, Approval, CallDigest
 from patchbay.cid import cid_of
-from patchbay.web.access.approval_words import describe_outcome, list_arguments, name_caller
+from patchbay.web.access.approval_words import describe_outcome, list_arguments
+from patchbay.web.rendering.names import name_caller
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 from tests.web.pages.test_home import FILES, ask
