@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.cli.local_hub import close_hub
 from patchbay.pins.approval import approve
 from patchbay.settings import Settings
+from tests.client.bad import Handler, Json, echo, serving
 from tests.kinds.toolset.sets import FILES, hub_with, listed, problems, toolset, write
 from tests.upstreams.changing import control, mount, tool, waiting
 from tests.waiting import until
@@ -133,3 +136,30 @@ def test_a_process_for_one_toolset_begins_the_servers_behind_it(tmp_path: Path) 
     until(lambda: set(catalogue.find("release").tools) == {"t0"}, "the tools of the mount behind the toolset")
     assert catalogue.find("other").tools == {}
     close_hub(dispatcher)
+
+
+def test_a_toolset_keeps_the_tools_of_a_mount_that_is_down_and_a_call_says_so(tmp_path: Path) -> None:
+    down = threading.Event()
+
+    def answer_lists(handler: Handler, body: Json) -> bool:
+        if down.is_set():
+            handler.close_connection = True
+            return True
+        is_list = body["method"] == "tools/list"
+        if is_list:
+            handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": {"tools": [tool(0)]}})
+        return is_list
+
+    with serving() as start:
+        address = start(echo, answer_lists).url
+        far = {"kind": "upstream", "address": address, "era": "legacy"}
+        files = {"far.json": json.dumps(far), "release.json": toolset(include=["far", "time.now"])}
+        hub = hub_with(tmp_path, files).as_operator()
+        until(lambda: "t0" in hub.catalogue.find("release").tools, "the tools of the mount")
+        assert hub.call("release", "t0", {}).text == "hello"
+        down.set()
+        answer = hub.call("release", "t0", {})
+        assert answer.result["isError"] and "the server behind far" in answer.text
+        assert set(listed(hub)) == {"t0", "now"}
+        assert hub.call("release", "now").text == "noon in UTC"
+        hub.close()
