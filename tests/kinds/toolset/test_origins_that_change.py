@@ -145,7 +145,7 @@ def test_a_toolset_keeps_the_tools_of_a_mount_that_is_down_and_a_call_says_so(tm
         if down.is_set():
             handler.close_connection = True
             return True
-        is_list = body["method"] == "tools/list"
+        is_list: bool = body["method"] == "tools/list"
         if is_list:
             handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": {"tools": [tool(0)]}})
         return is_list
