@@ -64,7 +64,7 @@ def test_every_exit_code_is_documented_and_in_the_help() -> None:
 
 def test_every_field_of_a_configuration_is_documented() -> None:
     fields = orjson.loads((ROOT / "patchbay" / "mcps.schema.json").read_bytes())["properties"]
-    page = text_of("docs/definitions.md")
+    page = text_of("docs/definitions.md") + text_of("docs/mounting.md")
     assert [
         field for field in fields if field != "$schema" and f"`{field}`" not in page and f'"{field}"' not in page
     ] == []

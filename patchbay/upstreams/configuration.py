@@ -46,6 +46,12 @@ CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 PERMISSION_FIELDS = ("reads", "writes", "home", "needs", "network", "confine", "memory")
 """The fields that say what a program on this machine may do."""
 
+MOUNT_FIELDS = (
+    *("address", "headers", "environment", "era", "changes", "account", "oauth"),
+    *("sessions", "session_limit", "session_idle", *PERMISSION_FIELDS),
+)
+"""The fields of a configuration that `mount_of` reads."""
+
 EACH, SHARED = "each", "shared"
 """The values of `sessions`: each session of the hub has its own process or session of the server, or all share one."""
 

@@ -15,23 +15,22 @@ from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.pins.documents import INTRODUCTION
 from patchbay.shaping.own_tools import check_own_tools, shape_own_tools
-from patchbay.upstreams.configuration import PERMISSION_FIELDS, UPSTREAM, mount_of
+from patchbay.upstreams.configuration import MOUNT_FIELDS, UPSTREAM, mount_of
 from patchbay.upstreams.connections.description import mount_confinement
 from patchbay.upstreams.connections.handler import upstream_handler
 from patchbay.upstreams.connections.standing_connection import StandingConnection
 from patchbay.upstreams.lists.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
 
-SESSION_FIELDS = ("sessions", "session_limit", "session_idle")
-OWN_PERMISSIONS = tuple(name for name in PERMISSION_FIELDS if name not in ("writes", "memory"))
-"""The fields for a program that no other kind of server has."""
+SHARED_FIELDS = ("environment", "writes", "memory")
+"""The fields of a mount that other kinds of servers have too."""
 
-OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth", *SESSION_FIELDS, *OWN_PERMISSIONS)
+OWN_FIELDS = tuple(name for name in MOUNT_FIELDS if name not in SHARED_FIELDS)
 FIELDS = frozenset(
     [
-        *OWN_FIELDS,
+        *MOUNT_FIELDS,
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
         "progress_timeout",
-        *("tools", "environment", "limits", "listing", "activity", "mask_errors", "writes", "memory"),
+        *("tools", "limits", "listing", "activity", "mask_errors"),
     ]
 )
 
