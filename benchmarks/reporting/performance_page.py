@@ -17,7 +17,7 @@ from benchmarks.load import MODERN, PLAIN, SESSION, STATELESS, condition_of
 from benchmarks.reporting.pictures import Bar, draw_bars
 from benchmarks.reporting.results import ResultsError, Run
 from benchmarks.reporting.soak_report import SoakReport, soak_table
-from benchmarks.reporting.tables import Table, part_tables, quantity, target_table, verdict_of
+from benchmarks.reporting.tables import Table, format_result, part_tables, quantity, target_table
 from benchmarks.reporting.targets import (
     CONNECTIONS,
     LIST_CONDITION,
@@ -58,7 +58,7 @@ def make_page(
     """
     if not 1 <= len(runs) <= MAX_RUNS:
         raise ResultsError(f"{len(runs)} runs are given; expected 1 to {MAX_RUNS}")
-    known = {verdict.target.id for verdict in judge(runs)}
+    known = {result.target.id for result in judge(runs)}
     if unknown := sorted(set(notes) - known):
         raise ResultsError(f"notes: no target has the name {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
     pictures = dict(_pictures(runs))
@@ -106,14 +106,14 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
 
 def _misses(runs: Sequence[Run], notes: Mapping[str, str]) -> Iterator[str]:
     """Explain each missed target: the worst figure, by how much it misses, and the note."""
-    missed = [verdict for verdict in judge(runs) if verdict.is_met is False]
+    missed = [result for result in judge(runs) if result.is_met is False]
     if missed:
         yield "## Missed targets"
-    for verdict in missed:
-        worst = quantity(verdict.target, verdict.worst)
-        aim = quantity(verdict.target, verdict.target.aim)
-        reason = notes.get(verdict.target.id, "The reason is not known yet.")
-        yield f"**{verdict.target.sentence}** ({verdict_of(verdict)}): {worst}, aim {aim}. {reason}"
+    for result in missed:
+        worst = quantity(result.target, result.worst)
+        aim = quantity(result.target, result.target.aim)
+        reason = notes.get(result.target.id, "The reason is not known yet.")
+        yield f"**{result.target.sentence}** ({format_result(result)}): {worst}, aim {aim}. {reason}"
 
 
 def _pictures(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.reporting.results import Run
-from benchmarks.reporting.targets import Target, Verdict, judge
+from benchmarks.reporting.targets import Target, TargetResult, judge
 
 TITLES = {
     "calls": "Calls of `echo`",
@@ -80,10 +80,10 @@ def part_tables(runs: Sequence[Run]) -> Iterator[Table]:
 
 
 def target_table(runs: Sequence[Run]) -> Table:
-    """Make the table of targets: the aim, the figure of each run, the verdict, and the ratio of rates by the clock."""
+    """Make the table of targets: the aim, the figure of each run, the result, and the ratio of rates by the clock."""
     numbered = [f"run {number}" for number in range(1, len(runs) + 1)]
     headings = ("target", "aim", *numbered, "met", "by the clock")
-    return Table("Targets", headings, [_target_row(verdict) for verdict in judge(runs)])
+    return Table("Targets", headings, [_target_row(result) for result in judge(runs)])
 
 
 def quantity(target: Target, figure: float | None) -> str:
@@ -94,21 +94,21 @@ def quantity(target: Target, figure: float | None) -> str:
     return f"{number} {target.unit}".strip()
 
 
-def verdict_of(verdict: Verdict) -> str:
+def format_result(result: TargetResult) -> str:
     """Say whether a target is met, and by how much it is missed."""
-    if verdict.worst is None:
+    if result.worst is None:
         return NOT_MEASURED
-    if verdict.is_met:
+    if result.is_met:
         return "yes"
-    return f"**no**, by {verdict.target.missed_by(verdict.worst):.0%}"
+    return f"**no**, by {result.target.missed_by(result.worst):.0%}"
 
 
-def _target_row(verdict: Verdict) -> tuple[str, ...]:
-    target = verdict.target
+def _target_row(result: TargetResult) -> tuple[str, ...]:
+    target = result.target
     aim = f"at {'least' if target.is_least else 'most'} {quantity(target, target.aim)}"
-    figures = [quantity(target, figure) for figure in verdict.figures]
-    clocks = [f"{clock:.3g}" for clock in verdict.clocks if clock is not None]
-    return (target.sentence, aim, *figures, verdict_of(verdict), ", ".join(clocks))
+    figures = [quantity(target, figure) for figure in result.figures]
+    clocks = [f"{clock:.3g}" for clock in result.clocks if clock is not None]
+    return (target.sentence, aim, *figures, format_result(result), ", ".join(clocks))
 
 
 def _cell(name: str, figures: Sequence[float] | None) -> str:

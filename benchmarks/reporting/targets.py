@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TargetResult:
     """A target with its figures and those by the clock, one for each run, None where a run did not measure it."""
 
     target: Target
@@ -66,10 +66,10 @@ class Verdict:
         return None if self.worst is None else self.target.is_met_by(self.worst)
 
 
-def judge(runs: Sequence[Run]) -> list[Verdict]:
+def judge(runs: Sequence[Run]) -> list[TargetResult]:
     """Hold runs against every target."""
     return [
-        Verdict(
+        TargetResult(
             target,
             [target.figure(run) for run in runs],
             [target.clock(run) if target.clock else None for run in runs],

@@ -34,7 +34,7 @@ from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START
 from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.client.contracts.canonical_json import ContractError
-from patchbay.client.contracts.contract import ValidationResult, choose_verdict, format_warning
+from patchbay.client.contracts.contract import ValidationResult, choose_reaction, format_warning
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import SourceContext, Sources
@@ -206,7 +206,7 @@ def _sign_in_hint() -> str:
 
 def _check_contract(profile: Profile, result: ValidationResult) -> None:
     """React to the result of a contract check: do nothing, warn, or raise ContractError."""
-    reaction = choose_verdict(result, profile.schema_validation)
+    reaction = choose_reaction(result, profile.schema_validation)
     if reaction == "go":
         return
     if result.status == "changed":

@@ -28,7 +28,7 @@ from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.connection.requests import Item
 from patchbay.client.contracts.canonical_json import ContractError
-from patchbay.client.contracts.contract import ValidationResult, choose_verdict
+from patchbay.client.contracts.contract import ValidationResult, choose_reaction
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import ProfileHomes, Profiles
 from patchbay.errors import InvalidParams, PatchbayError
@@ -75,10 +75,10 @@ def enforce_schema_validation(profile: Profile, result: ValidationResult) -> Non
     """Apply a profile's `schema_validation` to the state of its contract: accept it, log a warning, or raise
     ContractError.
     """
-    verdict = choose_verdict(result, profile.schema_validation)
-    if verdict == "refuse":
+    reaction = choose_reaction(result, profile.schema_validation)
+    if reaction == "refuse":
         raise ContractError(f"@{profile.name}: {result.message}")
-    if verdict == "warn":
+    if reaction == "warn":
         log.warning("@%s: %s", profile.name, result.message)
 
 

@@ -18,13 +18,13 @@ from benchmarks.reporting.targets import (
     PAGES,
     STREAMS,
     TARGETS,
-    Verdict,
+    TargetResult,
     judge,
 )
 from tests.benchmarks.runs import call, run_of_calls, run_with
 
 
-def verdict(id: str, *runs: Run) -> Verdict:
+def verdict(id: str, *runs: Run) -> TargetResult:
     return next(one for one in judge(runs) if one.target.id == id)
 
 

@@ -289,10 +289,10 @@ def check_pin(cid: str, tools: Sequence[Tool], blobs: Blobs | None, tool: str = 
     return ValidationResult("valid", "The contract holds", (), now, cid)
 
 
-Verdict = Literal["go", "warn", "refuse"]
+Reaction = Literal["go", "warn", "refuse"]
 
 
-def choose_verdict(result: ValidationResult, validation: str, ignored: bool = False) -> Verdict:
+def choose_reaction(result: ValidationResult, validation: str, ignored: bool = False) -> Reaction:
     """Choose the reaction to a result. `validation` is the profile's `warn`, `error` or `ignore`; `ignored` is the
     option.
 

@@ -16,7 +16,7 @@ from patchbay.client.contracts.contract import (
     calculate_schema_hash,
     check_output_format,
     check_pin,
-    choose_verdict,
+    choose_reaction,
     compute_contract_cid,
     compute_schema_hash,
     compute_tool_digest,
@@ -258,7 +258,7 @@ def test_a_pin_requires_an_exact_match() -> None:
 )
 def test_profile_and_option_decide_the_verdict(status: Any, validation: str, ignored: bool, expected: str) -> None:
     """JN-47, JN-48: warn, error or ignore; `--ignore-schema` wins."""
-    assert choose_verdict(ValidationResult(status, ""), validation, ignored) == expected
+    assert choose_reaction(ValidationResult(status, ""), validation, ignored) == expected
 
 
 def test_the_warning_is_the_documents() -> None:
