@@ -33,7 +33,7 @@ from patchbay.raised.forms import format_raised
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE = 0.25
+FIRST_PAUSE_SECONDS = 0.25
 """Seconds without an event after which a handler yields its first Pause. The transport then chooses a stream."""
 
 CANCEL_CHECK_SECONDS = 0.2
@@ -423,7 +423,7 @@ def _log_raised(call: Call, problem: Exception) -> Raised:
 def _check_limits(call: Call, started: float) -> None:
     now = time.monotonic()
     # A call that began lately has credentials that were checked lately.
-    if call.cancelled or (now - started >= FIRST_PAUSE and call.ends_with_credentials()):
+    if call.cancelled or (now - started >= FIRST_PAUSE_SECONDS and call.ends_with_credentials()):
         raise Cancelled(f"cancelled: {call.cancelled.reason}")
     if now >= call.deadline:
         raise TimedOut(f"timed out after {now - started:.1f} s{_explain_timeout(call)}")
@@ -463,7 +463,7 @@ def message_of(problem: BaseException) -> str:
 
 def pauses(call: Call) -> Generator[float, None, None]:
     """Yield the seconds that a waiting handler may wait before its next Pause; the deadline shortens them."""
-    wait = FIRST_PAUSE
+    wait = FIRST_PAUSE_SECONDS
     while True:
         yield max(0.001, min(wait, call.left()))
         wait = NEXT_PAUSE

@@ -39,7 +39,7 @@ MAGIC = (
     (re.compile(rb"OggS"), "audio/ogg"),
 )
 
-LONGEST_MAGIC = 12
+MAX_MAGIC_BYTES = 12
 BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"ID3", b"\xff\xfb", b"OggS")
 
 MAX_DEPTH = 254
@@ -110,7 +110,7 @@ def media_type_of(data: bytes) -> str | None:
 
 def may_become_media(data: bytes) -> bool:
     """Whether these first bytes may still become an image or a sound when more bytes follow."""
-    return len(data) < LONGEST_MAGIC and any(full[: len(data)] == data[: len(full)] for full in BEGINNINGS)
+    return len(data) < MAX_MAGIC_BYTES and any(full[: len(data)] == data[: len(full)] for full in BEGINNINGS)
 
 
 def of_bytes(data: bytes, media_type: str | None = None) -> Content:

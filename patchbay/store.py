@@ -169,8 +169,8 @@ class Journal(Protocol):
         """Return the entries of a topic, newest first; `before` limits them to smaller seqs."""
         ...
 
-    def trim(self, topic: str, most: int) -> int:
-        """Delete a topic's oldest entries until the rest has at most `most` bytes of data; return their number."""
+    def trim(self, topic: str, max_bytes: int) -> int:
+        """Delete a topic's oldest entries until the rest has at most `max_bytes` bytes of data; return their number."""
         ...
 
     def remove(self, topic: str, before: int) -> int:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.activation import (
-    FIRST_PAUSE,
+    FIRST_PAUSE_SECONDS,
     NEXT_PAUSE,
     PAUSE,
     Call,
@@ -178,7 +178,7 @@ def test_progress_that_does_not_grow_is_left_out() -> None:
 
 def test_the_first_silence_is_short_the_later_ones_longer() -> None:
     waits = pauses(call_of(left=100))
-    assert [next(waits), next(waits), next(waits)] == [FIRST_PAUSE, NEXT_PAUSE, NEXT_PAUSE]
+    assert [next(waits), next(waits), next(waits)] == [FIRST_PAUSE_SECONDS, NEXT_PAUSE, NEXT_PAUSE]
 
 
 def test_no_silence_is_longer_than_the_deadline_allows() -> None:

@@ -37,8 +37,8 @@ class Count:
 class CallCounters:
     """Counts since the process began. Safe to use from many threads."""
 
-    def __init__(self, most: int = MAX_COUNTED_NAMES) -> None:
-        self._most = most
+    def __init__(self, max_names: int = MAX_COUNTED_NAMES) -> None:
+        self._max_names = max_names
         self._lock = threading.Lock()
         self._counts: dict[Key, Count] = {}
 
@@ -53,7 +53,7 @@ class CallCounters:
         key = (run.server.name, run.method, descriptor.name if descriptor is not None else "")
         count = self._counts.get(key)
         if count is None:
-            if len(self._counts) >= self._most:
+            if len(self._counts) >= self._max_names:
                 key = (OTHERS, run.method, OTHERS)
             count = self._counts.setdefault(key, Count())
         seconds = run.ended - run.begun

@@ -147,12 +147,12 @@ def _scores(
     index: Index, reading: ParsedQuery, expression: str, where: Mapping[str, str], wanted: int
 ) -> dict[str, float]:
     """Return the scores of the documents that are best by their texts, at least `wanted` if so many match."""
-    most = wanted + MAX_RANKED
+    max_documents = wanted + MAX_RANKED
     parts = [
-        (0.5, _shares(index.find_documents(expression, most, where))),
-        (1.5, _shares(index.find_documents(reading.narrow(False), most, where))),
-        (0.4, _shares(index.find_documents(reading.wide(False), most, where, ("title",)))),
-        *_identifiers(index, reading, where, most),
+        (0.5, _shares(index.find_documents(expression, max_documents, where))),
+        (1.5, _shares(index.find_documents(reading.narrow(False), max_documents, where))),
+        (0.4, _shares(index.find_documents(reading.wide(False), max_documents, where, ("title",)))),
+        *_identifiers(index, reading, where, max_documents),
         *_coverage(index, reading, where),
     ]
     weights = _weigh_stems(index, reading, where)
@@ -181,7 +181,7 @@ def _rarity(documents: int, having: int) -> float:
 
 
 def _identifiers(
-    index: Index, reading: ParsedQuery, where: Mapping[str, str], most: int
+    index: Index, reading: ParsedQuery, where: Mapping[str, str], max_documents: int
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Yield weights and scores for whole identifiers: how often a document has them, and what its headings say.
 
@@ -191,9 +191,9 @@ def _identifiers(
     if exact is None:
         return
     yield 0.5, dict.fromkeys(index.having(exact, where), 1.0)
-    yield 0.5, _shares(index.find_documents(exact, most, where))
+    yield 0.5, _shares(index.find_documents(exact, max_documents, where))
     for name, expression in reading.identifiers().items():
-        texts = index.texts(expression, ("title", "headings"), most, where)
+        texts = index.texts(expression, ("title", "headings"), max_documents, where)
         shares = {
             key: max(share_of_heading(line, name) for text in both for line in text.split("\n"))
             for key, both in texts.items()

@@ -51,11 +51,11 @@ _WORD = re.compile(r"[^\W\d_]+")
 class Vocabulary(Protocol):
     """The words of an index, each with its form without accents."""
 
-    def between(self, begin: str, end: str, most: int) -> list[str]:
+    def between(self, begin: str, end: str, max_words: int) -> list[str]:
         """Return words whose form sorts between `begin` and `end`, in order."""
         ...
 
-    def containing(self, part: str, letters: int, most: int) -> list[str]:
+    def containing(self, part: str, letters: int, max_words: int) -> list[str]:
         """Return words of at least `letters` letters whose form contains `part`."""
         ...
 

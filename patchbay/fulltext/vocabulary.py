@@ -47,15 +47,15 @@ class IndexVocabulary:
         self._check_time = check_time
         self._forms = known.get(connection)
 
-    def between(self, begin: str, end: str, most: int) -> list[str]:
-        return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, most)
+    def between(self, begin: str, end: str, max_words: int) -> list[str]:
+        return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, max_words)
 
-    def containing(self, part: str, letters: int, most: int) -> list[str]:
+    def containing(self, part: str, letters: int, max_words: int) -> list[str]:
         if self._forms is not None and "\n" not in part:
-            forms = _forms_containing(self._forms, part, letters, most)
-            return sorted(self.words_with_forms(forms), key=lambda word: (len(folded(word)), folded(word)))[:most]
+            forms = _forms_containing(self._forms, part, letters, max_words)
+            return sorted(self.words_with_forms(forms), key=lambda word: (len(folded(word)), folded(word)))[:max_words]
         condition = "instr(folded, ?) > 0 AND length(folded) >= ? ORDER BY length(folded), folded LIMIT ?"
-        return self._words(condition, part, letters, most)
+        return self._words(condition, part, letters, max_words)
 
     def words_with_forms(self, forms: Iterable[str]) -> list[str]:
         wanted = list(forms)
@@ -77,7 +77,7 @@ class IndexVocabulary:
         return [word for (word,) in self._connection.execute(f"SELECT word FROM word WHERE {condition}", values)]
 
 
-def _forms_containing(text: str, part: str, letters: int, most: int) -> list[str]:
+def _forms_containing(text: str, part: str, letters: int, max_words: int) -> list[str]:
     """Return the forms of at least `letters` letters that contain a part, the shortest first."""
     found: set[str] = set()
     at = text.find(part)
@@ -87,7 +87,7 @@ def _forms_containing(text: str, part: str, letters: int, most: int) -> list[str
         if len(form) >= letters:
             found.add(form)
         at = text.find(part, end)
-    return sorted(found, key=lambda form: (len(form), form))[:most]
+    return sorted(found, key=lambda form: (len(form), form))[:max_words]
 
 
 def question_marks(values: Sequence[object]) -> str:

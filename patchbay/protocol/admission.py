@@ -23,7 +23,7 @@ VERSION = PREFIX + "protocolVersion"
 CAPABILITIES = PREFIX + "clientCapabilities"
 LOG_LEVEL = PREFIX + "logLevel"
 
-LONGEST_NAME = 64
+MAX_NAME_CHARACTERS = 64
 """Characters of a client's name, and of its version, that a session stores."""
 
 
@@ -117,7 +117,11 @@ def _open_session(request: Request, wire: TransportInfo, sessions: Sessions) -> 
 
 
 def _client_name(request: Request) -> str:
-    """Return name and version of the client, both cut at LONGEST_NAME; empty if it does not give them."""
+    """Return name and version of the client, both cut at MAX_NAME_CHARACTERS; empty if it does not give them."""
     info = request.params.get("clientInfo")
     parts = [info.get("name"), info.get("version")] if isinstance(info, dict) else []
-    return " ".join(part[:LONGEST_NAME] for part in parts if isinstance(part, str)).encode("utf-8", "replace").decode()
+    return (
+        " ".join(part[:MAX_NAME_CHARACTERS] for part in parts if isinstance(part, str))
+        .encode("utf-8", "replace")
+        .decode()
+    )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.access.principals import LOCAL_ID
-from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, TASKS, Call, Cancelled, Events, Stopping
+from patchbay.activation import FIRST_PAUSE_SECONDS, NEXT_PAUSE, PAUSE, TASKS, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
 from patchbay.catalogue.servers import ServerCache
@@ -269,7 +269,7 @@ def _conversation(context: RequestContext, work: TaskWork, promised: bool = True
     notifier = Notifier(context.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(context) if _answers_given(context) else None
     run, reply, handed_on = context.run, None, False
-    sent_at, silence = time.monotonic(), FIRST_PAUSE
+    sent_at, silence = time.monotonic(), FIRST_PAUSE_SECONDS
     try:
         while True:
             event = events.send(reply)

@@ -27,7 +27,7 @@ from patchbay.protocol.groups import has_groups, list_groups
 from patchbay.protocol.lists import APPS, GROUPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
-from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities, find_readable
+from patchbay.protocol.streams.subscriptions import MAX_URI_CHARACTERS, MAX_URIS, configured_capabilities, find_readable
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.translate import implementation, stamped
 
@@ -149,11 +149,11 @@ def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
                 f"{context.request.method}: {context.server.name} has no subscriptions in this revision"
             )
         uri = context.params.get("uri")
-        if not isinstance(uri, str) or len(uri) > LONGEST_URI:
-            raise InvalidParams(f"params.uri has to be a string of at most {LONGEST_URI} characters")
+        if not isinstance(uri, str) or len(uri) > MAX_URI_CHARACTERS:
+            raise InvalidParams(f"params.uri has to be a string of at most {MAX_URI_CHARACTERS} characters")
         session = context.caller.session
-        if change == "subscribed" and session is not None and len(session.subscribed | {uri}) > MOST_URIS:
-            raise InvalidParams(f"a session can subscribe to {MOST_URIS} resources at most")
+        if change == "subscribed" and session is not None and len(session.subscribed | {uri}) > MAX_URIS:
+            raise InvalidParams(f"a session can subscribe to {MAX_URIS} resources at most")
         if context.caller.session is not None:
             context.services.sessions.change(context.caller.session, **{change: uri})
         if change == "subscribed":
@@ -212,7 +212,7 @@ def _listen(context: RequestContext) -> Answers:
     watch = watched(context, wanted) if context.server.upstream is None else None
     uris = wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None
     if isinstance(uris, list):
-        _want(context, [uri for uri in uris[:MOST_URIS] if isinstance(uri, str) and len(uri) <= LONGEST_URI])
+        _want(context, [uri for uri in uris[:MAX_URIS] if isinstance(uri, str) and len(uri) <= MAX_URI_CHARACTERS])
     return context.services.listeners.listen(
         context.server, context.caller, context.request.id, wanted, context.cancelled, watch
     )

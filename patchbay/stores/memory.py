@@ -206,11 +206,11 @@ class MemoryJournal:
             older = (entry for _, entry in newest if before is None or entry.seq < before)
             return list(islice(older, max(0, limit)))
 
-    def trim(self, topic: str, most: int) -> int:
+    def trim(self, topic: str, max_bytes: int) -> int:
         with self._lock:
             entries = self._topics.get(topic, [])
             sizes = accumulate(len(entry.data) for _, entry in reversed(entries))
-            kept = sum(1 for size in sizes if size <= most)
+            kept = sum(1 for size in sizes if size <= max_bytes)
             dropped = len(entries) - kept
             del entries[:dropped]
             return dropped

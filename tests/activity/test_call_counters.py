@@ -40,7 +40,7 @@ def test_names_that_a_server_does_not_have_are_counted_together() -> None:
 
 
 def test_beyond_the_bound_the_rest_is_counted_together() -> None:
-    counters = CallCounters(most=3)
+    counters = CallCounters(max_names=3)
     counters.count(*(a_run("", 0.1, Server(f"s{number}", "bafk", "static")) for number in range(10)))
     counts = counters.counts()
     assert len(counts) == 4

@@ -207,14 +207,14 @@ def read_lines(journal: Journal, since: float = 0.0) -> Iterator[bytes]:
         after = entries[-1].seq
 
 
-def read_newest_lines(journal: Journal, most: int) -> list[bytes]:
-    """Return the newest lines, oldest first, from a signed head on: about `most`, or all of a shorter chain."""
+def read_newest_lines(journal: Journal, max_lines: int) -> list[bytes]:
+    """Return the newest lines, oldest first, from a signed head on: about `max_lines`, or all of a shorter chain."""
     entries: list[list[bytes]] = []
     count = 0
     for entry in _entries_backwards(journal):
         entries.append(lines_of(entry))
         count += len(entries[-1])
-        if count >= most and HEAD_MARK in entries[-1][0]:
+        if count >= max_lines and HEAD_MARK in entries[-1][0]:
             break
     return list(joined.from_iterable(reversed(entries)))
 

@@ -33,11 +33,11 @@ class _Window:
 class Refusals:
     """The refused calls of this process. Safe to use from many threads.
 
-    `most` is the number of rows of one principal in a minute, which `processes()` processes share.
+    `max_rows` is the number of rows of one principal in a minute, which `processes()` processes share.
     """
 
-    def __init__(self, most: int, processes: Callable[[], int] = lambda: 1) -> None:
-        self._most = most
+    def __init__(self, max_rows: int, processes: Callable[[], int] = lambda: 1) -> None:
+        self._max_rows = max_rows
         self._processes = processes
         self._windows: dict[str, _Window] = {}
         self._over: list[Row] = []
@@ -51,7 +51,7 @@ class Refusals:
                 self._close(principal)
                 window = self._windows[principal] = _Window(at)
             window.count += 1
-            if window.count <= -(-self._most // self._processes()):
+            if window.count <= -(-self._max_rows // self._processes()):
                 return False
             window.first = window.first if window.beyond else at
             window.beyond, window.last = window.beyond + 1, at

@@ -194,11 +194,11 @@ def _read_groups(claims: Claims, name: str) -> frozenset[str]:
     return frozenset(one for one in _list_texts(inner, key, MAX_GROUPS, may_be_empty=True) if not is_reserved_id(one))
 
 
-def _list_texts(claims: Claims, name: str, most: int, may_be_empty: bool = False) -> list[str]:
+def _list_texts(claims: Claims, name: str, max_texts: int, may_be_empty: bool = False) -> list[str]:
     found = claims.get(name)
     texts = [found] if isinstance(found, str) else found
-    if not isinstance(texts, list) or not all(isinstance(one, str) and one for one in texts) or len(texts) > most:
-        raise WrongToken(f"the claim {name} is neither a string nor a list of at most {most} strings")
+    if not isinstance(texts, list) or not all(isinstance(one, str) and one for one in texts) or len(texts) > max_texts:
+        raise WrongToken(f"the claim {name} is neither a string nor a list of at most {max_texts} strings")
     if not texts and not may_be_empty:
         raise WrongToken(f"the claim {name} is empty")
     return texts

@@ -25,19 +25,19 @@ MAX_STORED_THINGS = 4096
 class Results:
     """The large results of one store. Thread-safe.
 
-    `key` is the hub's secret, `minutes` the minimum time a result is stored, `most` the quota of one owner in bytes.
+    `key` is the hub's secret, `minutes` the minimum time a result is stored, `max_bytes` the quota of one owner.
     """
 
-    def __init__(self, store: Store, key: bytes, minutes: float, most: int) -> None:
+    def __init__(self, store: Store, key: bytes, minutes: float, max_bytes: int) -> None:
         self._journal = store.journal
         self._key = key
         self._seconds = minutes * 60
-        self.ledger = Ledger(store.journal, lambda principal, account: _stored(account, most))
+        self.ledger = Ledger(store.journal, lambda principal, account: _stored(account, max_bytes))
 
     def keep(self, data: bytes, principal: str) -> str | None:
         """Store a result for a principal and return its URI; None when it is larger than the quota."""
-        most = self.ledger.limit_of(principal, STORED).bytes
-        if most is not None and len(data) > most:
+        max_bytes = self.ledger.limit_of(principal, STORED).bytes
+        if max_bytes is not None and len(data) > max_bytes:
             return None
         cid = cid_of(data)
         topic = f"{RESULTS}{owner_of(principal)}/{cid}"
@@ -80,6 +80,6 @@ def without_key(uri: str) -> str:
     return uri.partition("?")[0] if uri.startswith("cid://") else uri
 
 
-def _stored(account: str, most: int) -> Limit:
+def _stored(account: str, max_bytes: int) -> Limit:
     """Return the limits of an account without quotas: only what is stored has some."""
-    return Limit(most, MAX_STORED_THINGS) if account == STORED else Limit()
+    return Limit(max_bytes, MAX_STORED_THINGS) if account == STORED else Limit()

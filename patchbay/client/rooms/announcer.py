@@ -29,7 +29,7 @@ from patchbay.client.rooms.hosted_server import TOOL, HostedServer
 from patchbay.client.rooms.partials import Partials
 from patchbay.errors import PatchbayError
 
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 MAX_CALLS = 32
 """Calls of one room that run at a time; others wait."""
 
@@ -144,7 +144,7 @@ class Announcer:
 
     def _wait(self, problem: PatchbayError, tries: int) -> None:
         self._connection = None
-        seconds = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
+        seconds = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
         self._observer.report(f"{problem.message}; trying again in {seconds:g} s")
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
 

@@ -25,7 +25,7 @@ from patchbay.protocol.webhooks.sending import check_secret, check_url
 from patchbay.protocol.webhooks.subscriptions import ROTATION_SECONDS, Progress, Webhook, subscription_id
 from patchbay.settings import OPEN
 
-DEFAULT_TTL, LEAST_TTL, MOST_TTL = 3600.0, 60.0, 7 * 24 * 3600.0
+DEFAULT_TTL, MIN_TTL_SECONDS, MAX_TTL_SECONDS = 3600.0, 60.0, 7 * 24 * 3600.0
 """Seconds for which a subscription is granted."""
 
 OUTSIDE_TTL = DEFAULT_TTL
@@ -130,7 +130,7 @@ def find_end(params: Mapping[str, Any], sender: Principal, now: float) -> float 
         return now + OUTSIDE_TTL if sender.issuer else None
     wanted = read_milliseconds(params, "ttlMs")
     seconds = DEFAULT_TTL if wanted is None else wanted / 1000
-    return now + min(OUTSIDE_TTL if sender.issuer else MOST_TTL, max(LEAST_TTL, seconds))
+    return now + min(OUTSIDE_TTL if sender.issuer else MAX_TTL_SECONDS, max(MIN_TTL_SECONDS, seconds))
 
 
 def _made(

@@ -17,8 +17,8 @@ REMEMBERED = 2000
 class ListenerSlots:
     """A bounded number of slots. Safe to use from many threads. Without `quotas`, no caller has a limit."""
 
-    def __init__(self, most: int, quotas: Quotas | None = None) -> None:
-        self.most = most
+    def __init__(self, max_streams: int, quotas: Quotas | None = None) -> None:
+        self.max_streams = max_streams
         self._quotas = quotas
         self._lock = threading.Lock()
         self._taken = 0
@@ -32,7 +32,7 @@ class ListenerSlots:
     def acquire(self) -> bool:
         """Try to take a slot without waiting; return whether it succeeded."""
         with self._lock:
-            if self._taken >= self.most:
+            if self._taken >= self.max_streams:
                 return False
             self._changed(1)
             return True

@@ -45,7 +45,7 @@ _OPENED, _MESSAGE, _ENDED, _GONE = b"o", b"m", b"e", b"g"
 class Recorder:
     """Stores the messages of one stream of one session for `seconds`. `id` is the request that the stream answers.
 
-    After `most` bytes it stores no more notifications: a client that resumes gets the answer but misses some progress.
+    After `max_bytes` it stores no more notifications: a client that resumes gets the answer but misses some progress.
     If the store fails, only the replay is incomplete; the call continues. Call `leave` after the last write. What is
     stored counts in the account of the session's principal in `ledger`; without one, nothing is counted. Raises
     ContentError if the store fails at the beginning.
@@ -58,7 +58,7 @@ class Recorder:
         seconds: float,
         id: Id,
         heartbeat: Heartbeat,
-        most: int,
+        max_bytes: int,
         ledger: Ledger | None = None,
     ) -> None:
         self.name = secrets.token_hex(8)
@@ -66,7 +66,7 @@ class Recorder:
         self._topic = f"{STREAMS}{session.nonce}/{self.name}"
         self._seconds = seconds
         self._heartbeat = heartbeat
-        self._left = most
+        self._left = max_bytes
         self._count = 0
         self._id = id
         self._missed = False
@@ -75,7 +75,7 @@ class Recorder:
         heartbeat.begin()
 
     def keep(self, data: bytes, needed: bool = True) -> str | None:
-        """Store one message; return its event id, or None if it is not stored. `needed` ignores `most`."""
+        """Store one message; return its event id, or None if it is not stored. `needed` ignores `max_bytes`."""
         self._left -= len(data)
         kept = (needed or self._left >= 0) and self._try_append(_MESSAGE + data)
         if needed:

@@ -38,7 +38,7 @@ from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, S
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
-MOST_URIS, LONGEST_URI = 256, 8192
+MAX_URIS, MAX_URI_CHARACTERS = 256, 8192
 """Limits on the resources of one session or listener, and on the characters of a URI."""
 
 _FLAGS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
@@ -310,7 +310,7 @@ def _honoured(wanted: Any, flags: Mapping[str, str]) -> dict[str, Any]:
     if uris is not None:
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise InvalidParams("params.notifications.resourceSubscriptions has to be an array of URIs")
-        if len(uris) > MOST_URIS or any(len(uri) > LONGEST_URI for uri in uris):
-            raise InvalidParams(f"at most {MOST_URIS} URIs of {LONGEST_URI} characters can be listened to")
+        if len(uris) > MAX_URIS or any(len(uri) > MAX_URI_CHARACTERS for uri in uris):
+            raise InvalidParams(f"at most {MAX_URIS} URIs of {MAX_URI_CHARACTERS} characters can be listened to")
         honoured["resourceSubscriptions"] = uris
     return honoured

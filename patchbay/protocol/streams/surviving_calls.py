@@ -73,18 +73,18 @@ class Busy(PatchbayError):
 
 
 class CallRun:
-    """The writer of one call, in the process that runs it. `most` bytes of progress and log messages are kept.
+    """The writer of one call, in the process that runs it. `max_bytes` bytes of progress and log messages are kept.
 
     `kept` counts all messages in the account of the caller.
     """
 
     def __init__(
-        self, store: Store, name: CallName, seconds: float, most: int, heartbeat: Heartbeat, kept: KeptMessages
+        self, store: Store, name: CallName, seconds: float, max_bytes: int, heartbeat: Heartbeat, kept: KeptMessages
     ) -> None:
         self._store = store
         self._name = name
         self._seconds = seconds
-        self._left = most
+        self._left = max_bytes
         self._count = 0
         self._heartbeat = heartbeat
         self._kept = kept
@@ -169,7 +169,7 @@ class SurvivingCalls:
         self,
         heartbeat: Heartbeat,
         seconds: float,
-        most: int,
+        max_bytes: int,
         limit: int,
         keepalive: float,
         ledger: Ledger | None = None,
@@ -177,7 +177,7 @@ class SurvivingCalls:
         self._heartbeat = heartbeat
         self._store = heartbeat.liveness.store
         self._seconds = seconds
-        self._most = most
+        self._max_bytes = max_bytes
         self._room = threading.BoundedSemaphore(limit)
         self._ledger = ledger or Ledger(self._store.journal)
         self._keepalive = keepalive
@@ -209,7 +209,7 @@ class SurvivingCalls:
                 else:
                     self._store.journal.append_all([entry, row], last)  # `may_begin` has checked the account
                 kept = KeptMessages(self._ledger, name.principal, name.topic, self._seconds)
-                return CallRun(self._store, name, self._seconds, self._most, self._heartbeat, kept)
+                return CallRun(self._store, name, self._seconds, self._max_bytes, self._heartbeat, kept)
             except StaleUpdate:
                 self._release()
             except BaseException:

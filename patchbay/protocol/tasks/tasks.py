@@ -50,16 +50,16 @@ class TaskWork:
 class Tasks:
     """The tasks of one process, and access to all others in the same store. Safe to use from many threads.
 
-    A task may run for `minutes`, and its result lasts for the same time after that; at most `most` run at once. `left`
+    A task may run for `minutes`, and its result lasts for the same time after that; `max_tasks` run at once. `left`
     returns the seconds that the process still has: infinite until it stops. `ledger` counts what they leave.
     """
 
     def __init__(
-        self, store: Store, minutes: float, most: int, left: Callable[[], float], ledger: Ledger | None = None
+        self, store: Store, minutes: float, max_tasks: int, left: Callable[[], float], ledger: Ledger | None = None
     ) -> None:
         self._records = TaskStore(store, ledger)
         self._seconds = minutes * 60
-        self._room = threading.BoundedSemaphore(most)
+        self._room = threading.BoundedSemaphore(max_tasks)
         self._left = left
         self._lock = threading.Lock()
         self._running: dict[str, Call] = {}

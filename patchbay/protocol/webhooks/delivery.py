@@ -45,7 +45,7 @@ SENDERS = 8
 """Subscriptions that are served at once."""
 
 MAX_ATTEMPTS = 12
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 60.0
 """Failures of one delivery before the subscription is paused, and the seconds between them."""
 
 SHORT_PAUSE = 2.0
@@ -222,7 +222,7 @@ class WebhookDelivery:
 
         def moved(old: Progress) -> Progress:
             attempts = old.attempts + 1
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempts - 1, 20)) * random.uniform(0.8, 1.2)
+            pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 20)) * random.uniform(0.8, 1.2)
             is_over = reason is not None and attempts >= MAX_ATTEMPTS
             if is_over:
                 log.warning("the webhook %s is paused after %d tries: %s", webhook.id, attempts, reason)

@@ -45,7 +45,7 @@ MAX_CHALLENGE_BYTES = 4096
 """Bytes that are read of the answer to a challenge."""
 
 SECRET_PREFIX = "whsec_"
-LEAST_SECRET, MOST_SECRET = 24, 64
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 """Bytes of a secret."""
 
 REFUSED_FOR_GOOD = frozenset((410, 413))
@@ -81,11 +81,12 @@ def check_secret(secret: Any) -> str:
         if not isinstance(secret, str) or not secret.startswith(SECRET_PREFIX):
             raise ValueError
         size = len(base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True))
-        if not LEAST_SECRET <= size <= MOST_SECRET:
+        if not MIN_SECRET_BYTES <= size <= MAX_SECRET_BYTES:
             raise ValueError
     except (ValueError, binascii.Error):
         raise InvalidParams(
-            f"params.delivery.secret has to be {SECRET_PREFIX} and the base64 of {LEAST_SECRET} to {MOST_SECRET} bytes"
+            f"params.delivery.secret has to be {SECRET_PREFIX} and the base64 of"
+            f" {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes"
         ) from None
     return str(secret)
 

@@ -42,11 +42,11 @@ def check_right(state: Mapping[str, Any], envelope: Json, action: Action, about:
         raise Impossible(decision.reason)
 
 
-def text_of(payload: Mapping[str, Any], name: str, most: int = MAX_TEXT_CHARACTERS) -> str:
+def text_of(payload: Mapping[str, Any], name: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
     """Return a required text of a payload. Raises Impossible."""
     found = payload.get(name)
-    if not isinstance(found, str) or not found or len(found) > most:
-        raise Impossible(f"{name} is {found!r:.80}; expected a string of 1 to {most} characters")
+    if not isinstance(found, str) or not found or len(found) > max_characters:
+        raise Impossible(f"{name} is {found!r:.80}; expected a string of 1 to {max_characters} characters")
     return found
 
 

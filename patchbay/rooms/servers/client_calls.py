@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
+from patchbay.activation import FIRST_PAUSE_SECONDS, NEXT_PAUSE, PAUSE, Events
 from patchbay.errors import OverQuota, ToolFailed
 from patchbay.events import Content, Data, Done, Event, Failed, Progress
 from patchbay.pins.offers import PROMPT, RESOURCE, TOOL
@@ -74,7 +74,7 @@ def _envelope(room: RoomCore, payload: Json) -> Json:
 
 def _followed(room: RoomCore, call: str, method: str, position: int, news: threading.Event) -> Iterator[Event]:
     """All envelopes about one call, up to its result."""
-    wait, index, steps = FIRST_PAUSE, room.feed.index_after(position), 0.0
+    wait, index, steps = FIRST_PAUSE_SECONDS, room.feed.index_after(position), 0.0
     while True:
         news.clear()
         found = room.feed.read(index, 256) if index is not None else None

@@ -64,10 +64,10 @@ class PostgresqlJournal:
         given = {"topic": topic, "before": before, "limit": max(0, limit)}
         return [JournalEntry(*row) for row in self._database.execute(query, given)]
 
-    def trim(self, topic: str, most: int) -> int:
+    def trim(self, topic: str, max_bytes: int) -> int:
         sums = "SELECT seq, sum(octet_length(data)) OVER (ORDER BY seq DESC) AS total FROM journal WHERE topic = %s"
         query = f"DELETE FROM journal WHERE seq IN (SELECT seq FROM ({sums}) AS sizes WHERE total > %s)"
-        return self._database.count(query, (topic, most))
+        return self._database.count(query, (topic, max_bytes))
 
     def remove(self, topic: str, before: int) -> int:
         return self._database.count("DELETE FROM journal WHERE topic = %s AND seq < %s", (topic, before))

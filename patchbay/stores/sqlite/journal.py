@@ -52,11 +52,11 @@ class SqliteJournal:
         with self._database.read() as connection:
             return [JournalEntry(*row) for row in connection.execute(query, given).fetchall()]
 
-    def trim(self, topic: str, most: int) -> int:
+    def trim(self, topic: str, max_bytes: int) -> int:
         sums = "SELECT seq, sum(length(data)) OVER (ORDER BY seq DESC) AS total FROM journal WHERE topic = ?"
         query = f"DELETE FROM journal WHERE seq IN (SELECT seq FROM ({sums}) WHERE total > ?)"
         with self._database.write(durable=False) as connection:
-            return connection.execute(query, (topic, most)).rowcount
+            return connection.execute(query, (topic, max_bytes)).rowcount
 
     def remove(self, topic: str, before: int) -> int:
         with self._database.write() as connection:

@@ -156,7 +156,7 @@ class StandingConnection(PinnedMount[Mount]):
         self._events.put(SUSPECT)
 
     def subscribe(self, uris: Iterable[str]) -> None:
-        """Subscribe to updates of these resources. Beyond MOST_URIS, the oldest are dropped."""
+        """Subscribe to updates of these resources. Beyond MAX_URIS, the oldest are dropped."""
         if self.accounts is not None:
             return
         with self._lock:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 """Seconds that one poll of a mounted server may take."""
 
-LEAST_POLL_MS, MOST_POLL_MS = 1000, 60_000
+MIN_POLL_MS, MAX_POLL_MS = 1000, 60_000
 """Limits on the milliseconds between two polls, whatever the server recommends."""
 
 FIRST_CONNECTION_SECONDS = 20.0
@@ -60,13 +60,13 @@ class UpstreamSource:
             for place, one in enumerate(found, 1)
         ]
         poll_ms = answer.get("nextPollMs")
-        poll_ms = int(poll_ms) if isinstance(poll_ms, (int, float)) and not isinstance(poll_ms, bool) else LEAST_POLL_MS
+        poll_ms = int(poll_ms) if isinstance(poll_ms, (int, float)) and not isinstance(poll_ms, bool) else MIN_POLL_MS
         return Batch(
             events,
             ours,
             answer.get("truncated") is True,
             answer.get("hasMore") is True and bool(found),
-            max(LEAST_POLL_MS, min(MOST_POLL_MS, poll_ms)),
+            max(MIN_POLL_MS, min(MAX_POLL_MS, poll_ms)),
         )
 
     def _ask(self, params: Mapping[str, Any]) -> dict[str, Any]:

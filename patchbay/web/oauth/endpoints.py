@@ -105,13 +105,13 @@ class _Endpoints:
 class AddressCounter:
     """Counts requests by address in windows of `seconds`. Safe to use from many threads."""
 
-    def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._seconds, self._clock = most, seconds, clock
+    def __init__(self, max_requests: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_requests, self._seconds, self._clock = max_requests, seconds, clock
         self._lock = threading.Lock()
         self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def allows(self, address: str) -> bool:
-        """Count one request; return whether its address has sent no more than `most` in this window."""
+        """Count one request; return whether its address has sent no more than `max_requests` in this window."""
         now = self._clock()
         with self._lock:
             begun, count = self._windows.get(address, (now, 0))
@@ -121,7 +121,7 @@ class AddressCounter:
             self._windows.move_to_end(address)
             while len(self._windows) > MAX_TRACKED_ADDRESSES:
                 self._windows.popitem(last=False)
-        return count < self._most
+        return count < self._max_requests
 
 
 def describe_server(base: str) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class _ActivityViews:
                 "running": len(self._activity.running),
                 "streamed": len(self._dispatcher.streams),
                 "listening": places.in_use,
-                "listening_most": places.most,
+                "listening_most": places.max_streams,
             },
         }
 

@@ -28,18 +28,18 @@ def is_json_address() -> bool:
     return rule is not None and rule.rule.endswith(".json")
 
 
-def parse_number(text: str, most: int) -> int | None:
-    """Parse a whole number from 1 to `most` (below 10**8); None for any other text."""
+def parse_number(text: str, max_number: int) -> int | None:
+    """Parse a whole number from 1 to `max_number` (below 10**8); None for any other text."""
     if not (text.isascii() and text.isdigit() and len(text) < 9):
         return None
-    return int(text) if 1 <= int(text) <= most else None
+    return int(text) if 1 <= int(text) <= max_number else None
 
 
-def check_number(parameter: str, text: str, most: int) -> int:
-    """Parse the whole number of a parameter, from 1 to `most`. Raises InvalidParams for any other text."""
-    found = parse_number(text, most)
+def check_number(parameter: str, text: str, max_number: int) -> int:
+    """Parse the whole number of a parameter, from 1 to `max_number`. Raises InvalidParams for any other text."""
+    found = parse_number(text, max_number)
     if found is None:
-        raise InvalidParams(f"{parameter} must be a number from 1 to {most}; it is {text!r:.60}")
+        raise InvalidParams(f"{parameter} must be a number from 1 to {max_number}; it is {text!r:.60}")
     return found
 
 

@@ -192,7 +192,7 @@ _SENTENCES: Mapping[str, Any] = {
 }
 
 
-def draw_calls(entries: Sequence[Json], most: int) -> list[Json]:
+def draw_calls(entries: Sequence[Json], max_calls: int) -> list[Json]:
     """Return the newest calls of some entries (oldest first), newest first: who, what, how it ended, and its bar.
 
     `x` and `width` are in percent of the time from the first of these calls to the newest entry; `ms` is None for a
@@ -221,7 +221,7 @@ def draw_calls(entries: Sequence[Json], most: int) -> list[Json]:
             error = payload.get("error") if failed else ""
             call |= {"end": row["at"], "outcome": "failed" if failed else "worked"}
             call["error"] = _text(error) if isinstance(error, str) else ""
-    found = list(calls.values())[-most:]
+    found = list(calls.values())[-max_calls:]
     if not found:
         return []
     first, last = found[0]["begin"], entries[-1]["at"]

@@ -250,9 +250,9 @@ class _RoomsViews:
             self._verifying.release()
 
 
-def _number(parameter: str, most: int, usual: int) -> int:
+def _number(parameter: str, max_number: int, usual: int) -> int:
     text = request.args.get(parameter, "")
-    return check_number(parameter, text, most) if text else usual
+    return check_number(parameter, text, max_number) if text else usual
 
 
 def rooms_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:

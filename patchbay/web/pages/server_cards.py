@@ -116,9 +116,9 @@ def namespace(base: str) -> str:
     return "ip." + str(address).replace(":", "-")
 
 
-def _cut(text: str, most: int) -> str:
+def _cut(text: str, max_characters: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_characters else line[: max_characters - 1] + "…"
 
 
 def server_cards_blueprint(site: Site) -> Blueprint:

@@ -78,10 +78,10 @@ def is_json(text: str) -> bool:
     return True
 
 
-def hex_dump(data: bytes, most: int = 512) -> list[dict[str, Any]]:
+def hex_dump(data: bytes, max_bytes: int = 512) -> list[dict[str, Any]]:
     """The first bytes as rows of sixteen: offset, hexadecimal, characters."""
     rows = []
-    for start in range(0, min(len(data), most), 16):
+    for start in range(0, min(len(data), max_bytes), 16):
         part = data[start : start + 16]
         shown = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in part)
         rows.append({"at": f"{start:06x}", "bytes": part.hex(" "), "characters": shown})

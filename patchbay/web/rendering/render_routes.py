@@ -40,15 +40,15 @@ class _RenderRoutesViews:
         language = request.args.get("language") or kind_named(detect_definition_kind(text)).language
         return json_answer({"language": language, "lines": colour_lines(text, language)})
 
-    def _read_text(self, what: str, most: int) -> str:
+    def _read_text(self, what: str, max_characters: int) -> str:
         check_same_origin(request.headers)
         body = read_body(request_of(request.environ), self._site.settings.body_limit)
         try:
             text = body.decode("utf-8")
         except UnicodeDecodeError as problem:
             raise InvalidParams(f"{what} must be text in UTF-8; byte {problem.start} is not") from problem
-        if len(text) > most:
-            raise TooLarge(f"the {what} has {len(text)} characters; at most {most} are rendered")
+        if len(text) > max_characters:
+            raise TooLarge(f"the {what} has {len(text)} characters; at most {max_characters} are rendered")
         return text
 
 

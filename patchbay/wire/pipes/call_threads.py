@@ -13,17 +13,17 @@ from patchbay.background import run_in_background
 
 
 class CallThreads:
-    """At most `most` threads at once."""
+    """At most `max_threads` threads at once."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_threads: int) -> None:
+        self.max_threads = max_threads
         self._working = 0
         self._changed = threading.Condition()
 
     def run(self, begin: Callable[[], Callable[[], None]]) -> bool:
         """Begin work here and continue it in a thread; return False, without beginning, if no thread is free."""
         with self._changed:
-            if self._working >= self.most:
+            if self._working >= self.max_threads:
                 return False
             self._working += 1
         try:

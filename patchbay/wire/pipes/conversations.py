@@ -48,8 +48,8 @@ class Busy(PatchbayError):
 
     status = 503
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"busy: {most} calls are running, which is the limit; try again later")
+    def __init__(self, max_threads: int) -> None:
+        super().__init__(f"busy: {max_threads} calls are running, which is the limit; try again later")
 
 
 class Conversation:
@@ -87,7 +87,7 @@ class Conversation:
         if not isinstance(sent, Request) or sent.method in AT_ONCE:
             self._send_all(self._begin(sent))
         elif not self._threads.run(lambda: partial(self._answer, sent.id, self._begin(sent))):
-            raise Busy(self._threads.most)
+            raise Busy(self._threads.max_threads)
 
     def _take_batch(self, values: list[Any]) -> None:
         session = self._connection.session
@@ -97,7 +97,7 @@ class Conversation:
         if not self._threads.run(
             lambda: partial(self._answer_batch, [self._begun_of_batch(value) for value in values])
         ):
-            raise Busy(self._threads.most)
+            raise Busy(self._threads.max_threads)
 
     def _begin(self, sent: Message) -> Answers:
         """Admit a message, register it for cancellation, and return its answers."""

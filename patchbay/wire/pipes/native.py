@@ -76,7 +76,7 @@ class NativePipe:
         if isinstance(answer, (Result, Failure)):
             self._send(answer)
         elif not self._threads.run(lambda: partial(self._send_all, request.id, next(answer), answer)):
-            raise Busy(self._threads.most)
+            raise Busy(self._threads.max_threads)
 
     def _send_all(self, id: Id, first: Any, messages: Stream) -> None:
         """Send the subscription id, then every item, in a thread of its own."""

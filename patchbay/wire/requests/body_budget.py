@@ -65,9 +65,9 @@ class Budget:
     A caller that is named has at most a CALLER_SHARE of the budget.
     """
 
-    def __init__(self, most_bytes: int, most_waiting: int) -> None:
-        self._most = most_bytes
-        self._most_waiting = most_waiting
+    def __init__(self, max_bytes: int, max_waiting: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_waiting = max_waiting
         self._held = 0
         self._held_by: dict[str, int] = {}
         self._waiting = 0
@@ -100,14 +100,14 @@ class Budget:
     def _check_share(self, size: int, caller: str) -> None:
         """Raise TooManyOwnBytes for a caller that holds its share. It takes no place among those that wait."""
         own = self._held_by.get(caller, 0)
-        if caller and own and own + size > self._most // CALLER_SHARE:
+        if caller and own and own + size > self._max_bytes // CALLER_SHARE:
             raise TooManyOwnBytes
 
     def _fits(self, size: int) -> bool:
-        return self._held == 0 or self._held + size <= self._most
+        return self._held == 0 or self._held + size <= self._max_bytes
 
     def _wait(self, size: int) -> None:
-        if self._waiting >= self._most_waiting:
+        if self._waiting >= self._max_waiting:
             raise TooManyBytes
         self._waiting += 1
         try:
@@ -120,8 +120,8 @@ class Budget:
 class Turns:
     """Limits the bodies that are read at once; when half of the turns are in use, one address may have half of all."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
         self._reading: dict[object, str] = {}
         self._waiting = 0
         self._changed = threading.Condition()
@@ -148,17 +148,17 @@ class Turns:
                 self._changed.notify_all()
 
     def _is_free(self, address: str) -> bool:
-        if 2 * len(self._reading) < self._most:
+        if 2 * len(self._reading) < self._max_threads:
             return True
         reading = [*self._reading.values()]
-        return len(reading) < self._most and 2 * reading.count(address) < self._most
+        return len(reading) < self._max_threads and 2 * reading.count(address) < self._max_threads
 
 
 class Bodies:
     """The two budgets of one worker, and the turns to read."""
 
-    def __init__(self, most_bytes: int, threads: int) -> None:
+    def __init__(self, max_bytes: int, threads: int) -> None:
         # Far below the number of threads, so that bodies that do not arrive leave most threads free.
         self.turns = Turns(max(1, threads // 4))
-        self.arriving = Budget(ARRIVING_SHARE * most_bytes, max(1, threads // 8))
-        self.parsed = Budget(MEMORY_FACTOR * most_bytes, max(1, threads // 8))
+        self.arriving = Budget(ARRIVING_SHARE * max_bytes, max(1, threads // 8))
+        self.parsed = Budget(MEMORY_FACTOR * max_bytes, max(1, threads // 8))

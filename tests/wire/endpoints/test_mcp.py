@@ -55,7 +55,7 @@ def test_a_progress_token_makes_a_stream_of_a_call_that_says_nothing(
 ) -> None:
     """VWR-32, X-6: with text/event-stream in Accept; without it the answer is JSON."""
     for module in (activation, calls):  # on a busy machine a call without a token may take longer than that too
-        monkeypatch.setattr(module, "FIRST_PAUSE", BOUND)
+        monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", BOUND)
     call = {"name": "greet", "arguments": {"name": "Ada"}}
     with_token = {**call, "_meta": {"progressToken": token}}
     plain = zoo.legacy("zoo", "tools/call", call)

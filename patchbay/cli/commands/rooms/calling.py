@@ -25,7 +25,7 @@ TTL_SECONDS = 60.0
 GRACE_SECONDS = 10.0
 """How much longer than its time a call is waited for."""
 
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 8.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 8.0
 """Waits before the connection of a call is opened again: the first one, and the longest."""
 
 
@@ -132,7 +132,7 @@ class _WaitingCall:
                 if self.connection.session == lost.session:
                     self.connection.send(self._call)  # it may not have arrived; the log has it once
             except Unreachable:
-                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+                pause = min(2 * pause, MAX_RETRY_SECONDS)
             else:
                 return
         raise problem
