@@ -117,8 +117,10 @@ def _narrowed(request: Request, server: Server) -> RoutedRequest:
         if request.params.get("name") in (SEARCH, CALL):
             return RoutedRequest(request, search_server(server), proxied)
         return RoutedRequest(*_owned(request, server), proxied)
+    if not isinstance(server, Aggregate):
+        return RoutedRequest(request, server)
     uri = request.params.get("uri")
-    if request.method == "resources/read" and isinstance(server, Aggregate) and isinstance(uri, str):
+    if request.method == "resources/read" and isinstance(uri, str):
         owner = server.app_owner(uri)
         if owner is not None:
             return RoutedRequest(replace(request, params={**request.params, "uri": owner[1]}), owner[0], asked_uri=uri)

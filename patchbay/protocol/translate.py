@@ -131,7 +131,7 @@ class Notifier:
     def __init__(self, caller: Caller, token: str | int | None, streams: bool) -> None:
         self._token = token
         self._streams = streams
-        self._least = LOG_LEVELS.index(caller.log_level) if caller.log_level in LOG_LEVELS else None
+        self._lowest_level = caller.log_level
         self._messages = caller.revision.progress_messages
         self._reached = float("-inf")
         self._pieces: float = 0  # no 0.0: without pieces the author's numbers stay exact
@@ -170,8 +170,8 @@ class Notifier:
         yield Notification("notifications/progress", params)
 
     def _logged(self, event: Log) -> Iterator[Notification]:
-        level = event.level if event.level in LOG_LEVELS else "info"
-        if self._least is None or LOG_LEVELS.index(level) < self._least:
+        level, lowest = event.level if event.level in LOG_LEVELS else "info", self._lowest_level
+        if lowest not in LOG_LEVELS or LOG_LEVELS.index(level) < LOG_LEVELS.index(lowest):
             return
         params: dict[str, Any] = {"level": level, "data": event.data}
         if event.logger:

@@ -86,7 +86,13 @@ def check_json(request: Request) -> None:
 
 def mcp_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the `Mcp-*` headers: lower-case names, values without the spaces and tabs around them."""
-    return {name: value.strip(" \t") for name, value in headers.items() if name.startswith("mcp-")}
+    return {name: headers[name].strip(" \t") for name in _mcp_names("\n".join(headers))}
+
+
+@cached_by_text(256)
+def _mcp_names(names: str) -> tuple[str, ...]:
+    """Return the names of `Mcp-*` headers among names, each on its own line."""
+    return tuple(name for name in names.split("\n") if name.startswith("mcp-"))
 
 
 def read_body(request: Request, limit: int) -> bytes:
