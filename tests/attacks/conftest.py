@@ -51,7 +51,7 @@ def _name(context):
 '''
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub as users start it, with a server `notes`."""
     folder: Path = tmp_path_factory.mktemp("attacked")

@@ -15,7 +15,7 @@ from tests.browser.tabs import Tab, launched
 from tests.serving.running import Hub, running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The servers folder of the hub, with every reference server switched on and what those need to answer."""
     stage = Stage(tmp_path_factory.mktemp("stage"))
@@ -23,7 +23,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(stage: Stage) -> Iterator[Hub]:
     """A running hub with these servers."""
     with running(stage.folder, "--enable", "everything", "--room-idle", "3600") as hub:
@@ -31,7 +31,7 @@ def served(stage: Stage) -> Iterator[Hub]:
         assert hub.end() == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def base(served: Hub) -> str:
     """The address of a running hub."""
     return f"http://127.0.0.1:{served.port}"

@@ -30,14 +30,14 @@ def count(context, to: int) -> str:
 '''
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentServer]:
     server = DocumentServer(tmp_path_factory.mktemp("documents"))
     yield server
     server.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(tmp_path_factory: pytest.TempPathFactory, documents: DocumentServer) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("shared")
     (folder / "servers").mkdir()

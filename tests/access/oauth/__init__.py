@@ -1,0 +1,1 @@
+"""The authorization server of one hub that runs until the last of these tests."""

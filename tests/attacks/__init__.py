@@ -1,0 +1,1 @@
+"""Attacks, most of them on one hub that runs until the last of them."""

@@ -1,0 +1,1 @@
+"""What a person does in a browser, at one hub that runs until the last of these tests."""

@@ -1,0 +1,1 @@
+"""Conversations of each client with one hub that runs until the last of them."""
