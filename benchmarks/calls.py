@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +16,25 @@ from benchmarks.parameters import Parameters
 from benchmarks.placement import Placement
 from benchmarks.processor_time import Cost
 from benchmarks.reporting.results import Row
+from tests.checkout import ROOT
 
 WARM_UP_STREAMED_CALLS = 10
 
 
 def measure_calls(parameters: Parameters, placement: Placement) -> Iterator[Row]:
-    """Measure each contender in each of its conversations with each number of connections."""
+    """Measure each contender in each of its conversations with each number of connections, and a hop."""
     for contender in CONTENDERS:
         yield from _measure_contender(contender, parameters, placement)
+    yield hop_row(parameters.hops)
+
+
+def hop_row(calls: int) -> Row:
+    """Measure a hop between two processes, beside which the cost of an isolated call is read."""
+    command = [sys.executable, "-m", "benchmarks.process_hop", str(calls)]
+    printed = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    return Row(
+        "calls", "floor of a hop", "two processes, one call at a time", {"processor_us": printed["processor_us"]}
+    )
 
 
 def measure_yields(parameters: Parameters, placement: Placement) -> Iterator[Row]:

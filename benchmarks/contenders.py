@@ -28,6 +28,7 @@ HUB = "Patchbay"
 
 INLINE, ISOLATED, FASTMCP = "Patchbay inline", "Patchbay isolated", "FastMCP"
 SDK, TYPESCRIPT, BARE = "Python SDK", "TypeScript SDK", "bare Flask"
+FLOOR = "floor of a server"
 
 ISOLATIONS = {INLINE: "inline", ISOLATED: "process"}
 """The value of the hub's setting for each contender."""
@@ -109,11 +110,20 @@ def run_typescript_peer(version: str, folder: Path, prefix: Sequence[str], tools
 
 @contextmanager
 def run_bare_flask(folder: Path, prefix: Sequence[str]) -> Iterator[RunningServer]:
-    """Run the bare view on the web server of the hub, with the hub's options."""
+    """Run the bare view on Granian, a web server in Rust, with as many threads as the hub has."""
     port = free_port()
     command = [*prefix, sys.executable, "-m", "granian", "--interface", "wsgi", "--http", "1", "--no-ws"]
     command += ["--workers", "1", "--blocking-threads", THREADS, "--backpressure", "4352"]
     command += ["--port", str(port), "--log-level", "warning", "benchmarks.peers.bare_flask:app"]
+    with _run_server(command, port, folder) as server:
+        yield server
+
+
+@contextmanager
+def run_floor(folder: Path, prefix: Sequence[str]) -> Iterator[RunningServer]:
+    """Run the least that a web server in Python can be."""
+    port = free_port()
+    command = [*prefix, sys.executable, "-m", "benchmarks.peers.shared_epoll", str(port)]
     with _run_server(command, port, folder) as server:
         yield server
 
@@ -126,6 +136,7 @@ def _run_server(command: Sequence[str], port: int, folder: Path) -> Iterator[Run
 
 
 CONTENDERS = (
+    Contender(FLOOR, run_floor, (PLAIN,)),
     Contender(BARE, run_bare_flask, (PLAIN,)),
     Contender(INLINE, partial(run_hub, "inline"), (SESSION, STATELESS, MODERN), is_streaming=True),
     Contender(ISOLATED, partial(run_hub, "process"), (SESSION, STATELESS, MODERN), is_streaming=True),

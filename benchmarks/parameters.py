@@ -12,6 +12,7 @@ class Parameters:
     seconds: float = 8.0
     connections: tuple[int, ...] = (16, 128)
     calls: int = 200
+    hops: int = 20_000
     streams: tuple[int, ...] = (1_000, 10_000)
     drop_ins: int = 1_000
     idle_seconds: float = 20.0
@@ -26,6 +27,7 @@ QUICK = Parameters(
     seconds=1.0,
     connections=(16,),
     calls=10,
+    hops=500,
     streams=(50,),
     drop_ins=10,
     idle_seconds=2.0,

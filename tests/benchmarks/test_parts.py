@@ -7,24 +7,48 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks import processor_time
-from benchmarks.load import LoadResult
+from benchmarks.calls import hop_row
+from benchmarks.contenders import run_floor
+from benchmarks.load import EXPECTED, PLAIN, LoadResult, prepare_request
 from benchmarks.parameters import QUICK, Parameters
 from benchmarks.parts import PARTS, Part, start_row, stream_row
 from benchmarks.placement import Placement
 from benchmarks.processor_time import TICKS_PER_SECOND, cost_of, processor_seconds, wait_until_idle
 from benchmarks.reporting.results import Row
 from benchmarks.reporting.tables import FIGURES, TITLES
+from tests.waiting import BOUND
 
 WORK = "import time\nwhile time.process_time() < 0.5: pass\nprint(time.process_time(), flush=True)\ninput()"
 
 
 def test_every_part_has_a_title() -> None:
     assert set(PARTS) == set(TITLES)
+
+
+def test_the_hop_between_two_processes_is_measured_on_both_sides() -> None:
+    row = hop_row(calls=300)
+    assert (row.part, set(row.figures)) == ("calls", {"processor_us"})
+    assert row.figures["processor_us"] > 0
+
+
+def test_the_floor_of_a_server_answers_what_the_load_expects(tmp_path: Path) -> None:
+    with run_floor(tmp_path, ()) as server:
+        template = prepare_request(server.url, PLAIN)
+        address = urlsplit(server.url)
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=BOUND)
+        for id in (7, 8):
+            connection.request("POST", address.path, f"{template.body[0]}{id}{template.body[1]}", template.headers)
+            answer = json.loads(connection.getresponse().read())
+            assert (answer["id"], answer["result"]["content"][0]["text"]) == (id, EXPECTED)
+        connection.close()
 
 
 def test_the_line_of_open_streams_becomes_a_row() -> None:
