@@ -1,6 +1,6 @@
 """The Flask application: assembles the hub, and registers the blueprints of its pages at the first request for one.
 
-This module holds no logic of its own. Granian calls `create_app` in each worker, and so do the tests.
+This module holds no logic of its own. `patchbay serve` calls `create_app` in each worker, and so do the tests.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A whole hub in this process for tests: temporary servers, the shipped boot image, and an MCP client of a few lines.
 
-Everything is real: the app that Granian serves, with Flask's test client in place of a socket.
+Everything is real: the app that `patchbay serve` serves, with Flask's test client in place of a socket.
 """
 
 from __future__ import annotations

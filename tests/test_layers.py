@@ -95,7 +95,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "flask": ("patchbay/app.py", "patchbay/web/", "benchmarks/peers/"),
     "werkzeug": ("patchbay/app.py", "patchbay/wire/", "patchbay/web/"),
     "click": ("patchbay/cli/",),
-    "granian": ("patchbay/serving/",),
     "sqlite3": ("patchbay/sqlite.py",),
     "pysqlite3": ("patchbay/sqlite.py",),
     "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext/", "patchbay/documents/", "benchmarks/"),

@@ -45,6 +45,7 @@ READERS = {
     "patchbay/web/operator/login_links.py": "a command makes a link without the store",
     "patchbay/web/pages/activity.py": "the times on a page",
     "patchbay/web/rendering/templates.py": "the times on a page",
+    "patchbay/wire/server/exchange.py": "the Date of an answer: the time of the machine that sends it",
 }
 """The modules and folders that may read the wall clock, with the reason."""
 

@@ -30,6 +30,9 @@ from benchmarks.reporting.targets import (
 MAX_RUNS = 3
 OWN = (HUB, INLINE, ISOLATED)
 SUBJECTS = (BARE, INLINE, ISOLATED, FASTMCP, SDK, TYPESCRIPT)
+WEB_SERVER = Path(__file__).parents[1] / "web_server.md"
+"""How the web server was chosen: measured once, and kept beside the figures of the runs."""
+
 PICTURES_FOLDER = "images"
 NOTE = re.compile(r"^## (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -67,6 +70,7 @@ def make_page(
     if len(runs) > 1:
         blocks.append("Each figure below is the median of the runs.")
     blocks += [f"## {table.title}\n\n{markdown(table)}" for table in part_tables(runs)]
+    blocks.append(f"## The web server\n\n{WEB_SERVER.read_text('utf-8').strip()}")
     if soak is not None:
         blocks.append(f"## Soak\n\n{SOAK}\n\n{markdown(soak_table(soak))}")
     blocks.append(f"## Machine\n\n{markdown(_machines(runs))}")

@@ -23,6 +23,7 @@ LOGGERS_OF_CONNECTIONS = (
     "patchbay.wire.front.slow_clients",
     "patchbay.wire.front.websockets",
     "patchbay.wire.rooms.sockets",
+    "patchbay.wire.server.http_server",
 )
 """Loggers whose lines are about connections: each logs one line of a kind in REPEAT_SECONDS."""
 
@@ -42,20 +43,16 @@ def begin(settings: Settings) -> None:
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
-    """Return the standard library's logging configuration; the web server applies it again in each of its processes."""
+    """Return the standard library's logging configuration."""
     level = settings.log_level.upper()
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": {"()": LateFormatter, "style": _style(settings.log_format)}},
-        "filters": {"expected": {"()": ExpectedWarnings}, "repeated": {"()": RepeatedLines}},
+        "filters": {"repeated": {"()": RepeatedLines}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}},
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
-            # The web server logs its start and stop at INFO, and so does the hub. It sets the level of `_granian`
-            # itself.
-            "_granian": {"level": "WARNING", "filters": ["expected"]},
-            "granian.access": {"level": "WARNING"},
             # It logs the URL of each request at INFO, also with a key in its query.
             "httpx2": {"level": "WARNING"},
             # It logs each group of changed files.
@@ -90,14 +87,6 @@ def _style(wanted: str) -> str:
     if wanted != "auto":
         return wanted
     return "console" if is_terminal(sys.stderr) else "json"
-
-
-class ExpectedWarnings(logging.Filter):
-    """Removes the web server's warning about many threads, which are intended because each stream holds a thread."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is logged."""
-        return not record.getMessage().startswith("Configuration allows spawning up to")
 
 
 class RepeatedLines(logging.Filter):

@@ -10,14 +10,18 @@ hub that cannot start logs the reason and exits.
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import signal
 import threading
 import time
-from functools import partial
+from collections import deque
+from collections.abc import Callable
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-from granian.server.mp import MPServer
-
+from patchbay.serving.drain import SIGNALS
 from patchbay.serving.heartbeats import Heartbeats, end_hung_workers
 from patchbay.serving.signal_event import SignalEvent
 
@@ -72,98 +76,162 @@ class Backoff:
         return float(min(FIRST_PAUSE_SECONDS * 2 ** min(self._ended - 2, 16), LONGEST_PAUSE_SECONDS))
 
 
-class Supervisor(MPServer):
-    """The web server with a growing pause between replacements; each worker has `python_threads` threads.
+class Worker:
+    """One worker process, and its place among the heartbeats."""
 
-    Each worker releases `started` once it serves. On SIGHUP an old worker ends only after that. The loader of each
-    worker gets the argument `place`, where it writes its `heartbeats`.
+    def __init__(self, run: Callable[[int], None], place: int, on_end: Callable[[Worker], None]) -> None:
+        self.place = place
+        self.is_ended_by_us = False
+        self._process: BaseProcess = _context().Process(target=run, args=(place,), name="patchbay-worker")
+        self._process.start()
+        self.begun = time.monotonic()
+        threading.Thread(target=self._watch, args=(on_end,), name="worker", daemon=True).start()
+
+    @property
+    def id(self) -> int | None:
+        """Return the number of the process."""
+        return self._process.pid
+
+    def _watch(self, on_end: Callable[[Worker], None]) -> None:
+        wait([self._process.sentinel])
+        on_end(self)
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.is_alive()
+
+    def terminate(self) -> None:
+        """Tell it to end after its calls."""
+        self.is_ended_by_us = True
+        self._process.terminate()
+
+    def end_within(self, seconds: float) -> None:
+        """Wait for its end, and kill it after so many seconds."""
+        self._process.join(max(0.0, seconds))
+        if self._process.is_alive():
+            log.warning("worker process %s did not end within its time: it is killed", self._process.pid)
+            self._process.kill()
+            self._process.join()
+
+
+def _context() -> Any:
+    method = multiprocessing.get_start_method()
+    return multiprocessing.get_context(method if method in ("fork", "spawn") else "spawn")
+
+
+class Supervisor:
+    """Keeps `count` workers running, each of which calls `run` with its place among the `heartbeats`.
+
+    Each worker releases `started` once it serves; on SIGHUP an old worker ends only after that. SIGTERM and SIGINT
+    end the workers, after a call of `on_stop`, and those that still run after `kill_seconds` are killed.
     """
 
     def __init__(
-        self, *arguments: Any, python_threads: int, started: Semaphore, heartbeats: Heartbeats, **options: Any
+        self,
+        count: int,
+        run: Callable[[int], None],
+        started: Semaphore,
+        heartbeats: Heartbeats,
+        kill_seconds: float,
+        on_stop: Callable[[], None],
     ) -> None:
-        super().__init__(*arguments, **options)
-        self.main_loop_interrupt: Any = SignalEvent()  # the web server's handlers of signals set it
+        self._count = count
+        self._run = run
         self._started = started
         self._heartbeats = heartbeats
+        self._kill_seconds = kill_seconds
+        self._on_stop = on_stop
+        self._changed = SignalEvent()
+        self._is_stopping = self._reloads = self._is_hopeless = False
+        self._workers: list[Worker] = []
+        self._ended: deque[Worker] = deque()
         self._backoff = Backoff()
         self._short_lives = ShortLives()
-        self._python_threads = python_threads
 
-    def _serve(self, spawn_target: Any, target_loader: Any) -> None:
-        # The web server refuses more than one thread here, because its own workers of this interface need no more.
-        self.blocking_threads = self._python_threads
-        watch = (self._heartbeats, lambda: self.interrupt_signal, self._list_processes)
+    def serve(self) -> bool:
+        """Serve until a signal, or until no start helps; return whether a signal ended it. Main thread only."""
+        for number in SIGNALS:
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._reload)
+        self._workers = [self._start() for _ in range(self._count)]
+        watch = (self._heartbeats, lambda: self._is_stopping, self._list_processes)
         threading.Thread(target=end_hung_workers, args=watch, name="hung workers", daemon=True).start()
-        super()._serve(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+        while not self._is_stopping:
+            self._changed.wait()
+            self._changed.clear()
+            self._replace_ended()
+            if self._reloads and not self._is_stopping:
+                self._reloads = False
+                self._replace_all()
+        self._on_stop()
+        for worker in self._workers:
+            worker.terminate()
+        until = time.monotonic() + self._kill_seconds
+        for worker in self._workers:
+            worker.end_within(until - time.monotonic())
+        return not self._is_hopeless
 
-    def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> Any:  # type: ignore[override]
-        place = self._heartbeats.take_place()
-        worker: Any = super()._spawn_worker(idx, target, partial(callback_loader, place=place))
-        worker.place = place
-        return worker
+    def _stop(self, *_: object) -> None:
+        self._is_stopping = True
+        self._changed.set()
+
+    def _stops(self) -> bool:
+        """Whether a signal has come meanwhile."""
+        return self._is_stopping
+
+    def _reload(self, *_: object) -> None:
+        self._reloads = True
+        self._changed.set()
+
+    def _start(self) -> Worker:
+        return Worker(self._run, self._heartbeats.take_place(), self._note_end)
+
+    def _note_end(self, worker: Worker) -> None:
+        """On the thread that watches a worker."""
+        if not worker.is_ended_by_us:
+            self._ended.append(worker)
+            self._changed.set()
 
     def _list_processes(self) -> set[int]:
         """Return the workers that run."""
-        workers: list[Any] = list(self.wrks)
-        return {worker._id() for worker in workers if worker.is_alive()}
+        return {worker.id for worker in [*self._workers] if worker.id is not None and worker.is_alive()}
 
-    def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
-        """Replace workers, after a pause if others ended recently. If the hub is to stop, replace none."""
-        if not delay:
-            self._forget(workers)
-        if not delay and self._is_hopeless(workers):
-            return
+    def _pause(self) -> None:
+        """Wait before a replacement, if others ended recently."""
         until = time.monotonic() + self._backoff.pause(time.monotonic())
-        while (left := until - time.monotonic()) > 0:
-            if self.interrupt_signal:
-                return
+        while (left := until - time.monotonic()) > 0 and not self._stops():
             time.sleep(min(left, LOOK_SECONDS))
-        if delay:
-            for worker in workers:
-                self._replace(worker, spawn_target, target_loader)
-        else:
-            super()._respawn_workers(workers, spawn_target, target_loader)
-        self.respawned_wrks.clear()  # the web server finds a crash loop by these entries, and would stop the hub
 
-    def _forget(self, ended: list[int]) -> None:
-        """Expect no heartbeats of workers that have ended."""
-        workers: list[Any] = self.wrks
-        for number in ended:
-            self._heartbeats.clear(workers[number].place)
+    def _replace_ended(self) -> None:
+        """Replace the workers that have ended. If the hub is to stop, replace none."""
+        while self._ended and not self._is_stopping:
+            ended = self._ended.popleft()
+            self._heartbeats.clear(ended.place)
+            if self._short_lives.add(time.monotonic() - ended.begun):
+                log.error(
+                    "%d workers in a row ended within %g seconds after their start: the hub stops, because another"
+                    " start does not help. The lines above say why they ended; `patchbay doctor` checks the machine",
+                    MAX_SHORT_LIVES,
+                    SHORT_LIFE_SECONDS,
+                )
+                self._is_hopeless = self._is_stopping = True
+                return
+            self._pause()
+            if not self._stops() and ended in self._workers:
+                self._workers[self._workers.index(ended)] = self._start()
 
-    def _is_hopeless(self, ended: list[int]) -> bool:
-        """Whether too many workers in a row ended at once. Then the hub stops with exit code 1."""
-        now = time.monotonic()
-        counted = [self._short_lives.add(now - self.wrks[place].birth) for place in ended]
-        if not any(counted):
-            return False
-        log.error(
-            "%d workers in a row ended within %g seconds after their start: the hub stops, because another start does"
-            " not help. The lines above say why they ended; `patchbay doctor` checks the machine",
-            MAX_SHORT_LIVES,
-            SHORT_LIFE_SECONDS,
-        )
-        self.interrupt_children += ended  # the web server ends with 1 when workers are missing at its end
-        self.interrupt_signal = True
-        self.main_loop_interrupt.set()
-        return True
-
-    def _replace(self, place: int, spawn_target: Any, target_loader: Any) -> None:
-        """Start a worker, and end the one that it replaces once it serves."""
-        while self._started.acquire(block=False):
-            continue
-        old: Any = self.wrks.pop(place)
-        new: Any = self._spawn_worker(place, spawn_target, target_loader)
-        new.start()
-        self.wrks.insert(place, new)
-        until = time.monotonic() + START_SECONDS
-        while not self._started.acquire(timeout=LOOK_SECONDS):
-            if self.interrupt_signal or not new.is_alive() or time.monotonic() > until:
-                break
-        old.terminate()
-        old.join(self.workers_kill_timeout)
-        if old.is_alive():
-            old.kill()
-            old.join()
-        self._heartbeats.clear(old.place)
+    def _replace_all(self) -> None:
+        """Start a new worker in the place of each, and end the old one once the new one serves."""
+        for number, old in enumerate([*self._workers]):
+            if self._is_stopping:
+                return
+            while self._started.acquire(block=False):
+                continue
+            new = self._workers[number] = self._start()
+            until = time.monotonic() + START_SECONDS
+            while not self._started.acquire(timeout=LOOK_SECONDS):
+                if self._stops() or not new.is_alive() or time.monotonic() > until:
+                    break
+            old.terminate()
+            old.end_within(self._kill_seconds)
+            self._heartbeats.clear(old.place)

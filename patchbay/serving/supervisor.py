@@ -22,10 +22,6 @@ from multiprocessing.connection import wait
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-from granian.constants import HTTPModes, Interfaces, RuntimeModes
-from granian.log import LogLevels
-from granian.server import MPServer
-
 from patchbay import exit_codes
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement import landlock
@@ -38,10 +34,10 @@ from patchbay.serving.garbage import leave_out_what_lasts, without_collections
 from patchbay.serving.heartbeats import Heartbeats
 from patchbay.serving.hub_application import HubApplication
 from patchbay.serving.hub_url import host_header, hub_note, hub_url, public_url, reachable
-from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
 from patchbay.serving.overflow import Overflow
 from patchbay.serving.respawning import Supervisor
+from patchbay.serving.worker import serve_front
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.stores.reserve import FULL_DISK, keep_reserve, release_reserve
@@ -87,7 +83,8 @@ def serve(settings: Settings, create_app: Callable[[Settings], HubApplication]) 
     `create_app` makes the Flask application of the hub. Each worker calls it; the supervisor does not.
     """
     protect_hub(settings.protections)
-    settings = replace(settings, port=free_port(settings.host, settings.port))
+    listener = listen(settings.host, settings.port)
+    settings = replace(settings, port=listener.getsockname()[1])
     logs.begin(settings)
     settings = ensure_descriptors(settings)
     if settings.store != "memory" and release_reserve(settings.data):
@@ -103,46 +100,13 @@ def serve(settings: Settings, create_app: Callable[[Settings], HubApplication]) 
     started, heartbeats = multiprocessing.Semaphore(0), Heartbeats(settings.workers)
     code: Any = exit_codes.OK
     try:
-        supervisor(settings, started, heartbeats).serve(
-            spawn_target=serve_natively,
-            target_loader=partial(application, settings, create_app, announced, refused, started, heartbeats),
-            wrap_loader=False,
-        )
-    except SystemExit as end:
-        code = exit_codes.FAILED if end.code else exit_codes.OK
+        run = partial(run_worker, settings, create_app, announced, refused, started, heartbeats, listener)
+        kill_seconds = math.ceil(settings.drain) + KILL_GRACE_SECONDS
+        if not Supervisor(settings.workers, run, started, heartbeats, kill_seconds, listener.close).serve():
+            code = exit_codes.FAILED
     finally:
         _ignore_signals()
     return code if refused.is_first() else exit_codes.USAGE
-
-
-def supervisor(settings: Settings, started: Semaphore, heartbeats: Heartbeats) -> MPServer:
-    """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request.
-
-    Each worker releases `started` once it serves, and is replaced without `heartbeats`.
-    """
-    return Supervisor(
-        "patchbay",
-        address=settings.host,
-        port=settings.port,
-        interface=Interfaces.RSGI,
-        http=HTTPModes.http1,
-        websockets=True,
-        workers=settings.workers,
-        runtime_mode=RuntimeModes.mt,
-        python_threads=request_threads(settings).web_threads,
-        started=started,
-        heartbeats=heartbeats,
-        # Threads that a burst of calls needed go soon after it.
-        blocking_threads_idle_timeout=5,
-        # What the server calls backpressure counts connections, and an idle one holds its place.
-        backpressure=most_connections_of(settings),
-        backlog=1024,
-        respawn_failed_workers=True,
-        workers_kill_timeout=math.ceil(settings.drain) + KILL_GRACE_SECONDS,
-        log_dictconfig=logs.configuration(settings),
-        log_level=LogLevels.debug if settings.log_level == "debug" else LogLevels.warning,
-        log_access=False,
-    )
 
 
 def most_connections_of(settings: Settings) -> int:
@@ -150,16 +114,17 @@ def most_connections_of(settings: Settings) -> int:
     return settings.listeners + settings.threads + MAX_IDLE_CONNECTIONS
 
 
-def application(
+def run_worker(
     settings: Settings,
     create_app: Callable[[Settings], HubApplication],
     announced: OnceAcrossProcesses,
     refused: OnceAcrossProcesses,
     started: Semaphore,
     heartbeats: Heartbeats,
+    listener: socket.socket,
     place: int,
-) -> Front:
-    """The front of one worker, with its drain attached to the signals of this process. Runs in the worker.
+) -> None:
+    """Serve the requests that come to `listener` in this process, a worker, until a signal ends it.
 
     The worker writes its heartbeats to this `place`.
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
@@ -181,19 +146,17 @@ def application(
     SlowClientWatch(settings, at_work).watch()
     drain = parts.drain
     front = Front(parts.pipeline, parts.dispatcher.services.settings, request_threads(settings))
-    front.connections = overflow.most
     overflow.watch()
     drain.on_begin(overflow.end)
     drain.on_begin(front.drain)
     drain.watch_signals()
     serving = threading.Event()
-    drain.on_begin(partial(_end_while_starting, serving))
     threading.Thread(
         target=_end_with_parent, args=(settings.drain + KILL_GRACE_SECONDS,), name="parent", daemon=True
     ).start()
     announce = (settings, announced, serving, started, parts.operators)
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
-    return front
+    serve_front(front, listener, request_threads(settings).web_threads, overflow.most, serving.set)
 
 
 def _make_app(
@@ -223,27 +186,6 @@ def stand_alone() -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     _let_signals()
-
-
-def _end_while_starting(serving: threading.Event) -> None:
-    """End a worker that gets a stop signal before the web server handles it: the worker has no clients yet.
-
-    Between its handlers and its main loop the server hears a signal and forgets it. The worker would go on.
-    One that was `serving` may have left the main loop already: it is on its way out, and only waits for its tasks.
-    """
-    if not serving.is_set() and not _in_main_loop():
-        os._exit(exit_codes.OK)
-
-
-def _in_main_loop() -> bool:
-    """Whether the main thread is at the point where the web server waits for signals."""
-    main = threading.main_thread().ident
-    frame = sys._current_frames().get(main) if main is not None else None
-    while frame is not None:
-        if frame.f_code is wait_for_end.__code__:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _hold_signals() -> None:
@@ -293,14 +235,12 @@ def _wait_for_end_of(parent: Any) -> None:
 def _announce(
     settings: Settings, announced: OnceAcrossProcesses, serving: threading.Event, started: Semaphore, operators: Any
 ) -> None:
-    """Set `serving` and release `started` once this worker serves; say where the hub is, in one worker only.
+    """Release `started` once this worker is `serving`; say where the hub is, in one worker only.
 
     The first full collection of garbage is here, after the first answer.
     """
     pause = threading.Event()
-    while not _in_main_loop():
-        pause.wait(READY_POLL_SECONDS)
-    serving.set()
+    serving.wait()
     started.release()
     while not ready(settings):
         pause.wait(READY_POLL_SECONDS)
@@ -329,20 +269,26 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
     print_line(describe_next_step(settings))
 
 
-def free_port(host: str, port: int) -> int:
-    """Return the port to listen on: the given one if it is free, any free port for 0. Raises AddressTaken.
+BACKLOG = 1024
+"""Connections that wait to be accepted."""
 
-    Workers share their port (SO_REUSEPORT), so a second hub would silently take half of the requests of the first.
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; on any free port for 0. Raises AddressTaken.
+
+    All workers accept from it, so that a connection waits for the next of them when one ends.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-            return int(probe.getsockname()[1])
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except OSError as problem:
+        listener.close()
         reason = problem.strerror or str(problem)
         raise AddressTaken(f"cannot listen on {host} port {port}: {reason}; --port 0 chooses a free port") from problem
+    return listener
 
 
 def ready(settings: Settings) -> bool:

@@ -101,4 +101,6 @@ def test_the_server_of_a_desktop_client_loads_only_the_kinds_that_there_are(tmp_
     assert '"name":"greeter"' in ended.stdout, ended.stderr[-2000:]
     loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert "patchbay.catalogue.catalogue" in loaded
-    assert loaded & {"patchbay.documents.collection", "yaml", "flask", "granian", "mcp"} == set()
+    assert (
+        loaded & {"patchbay.documents.collection", "yaml", "flask", "patchbay.wire.server.connection", "mcp"} == set()
+    )

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from patchbay.access.hub_key import load_key
@@ -104,10 +104,11 @@ class Hub:
         return True
 
     def listening(self) -> int:
-        """How many workers take connections: each has a socket of its own that listens on the port."""
+        """How many workers take connections: those that wait for events of the socket that listens on the port."""
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
         rows = [line.split() for line in lines]
-        return sum(row[1].endswith(f":{self.port:04X}") and row[3] == LISTEN for row in rows)
+        found = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{self.port:04X}") and row[3] == LISTEN}
+        return sum(waits_for(worker, found) for worker in self.workers())
 
     def workers(self) -> set[int]:
         """The process ids of the workers."""
@@ -124,6 +125,17 @@ class Hub:
         assert self.process.stdout is not None
         assert self.process.stdout.read() == ""
         return code
+
+
+def waits_for(pid: int, sockets: set[str]) -> bool:
+    """Whether a process waits for events of one of these sockets by epoll (proc_pid_fdinfo(5))."""
+    with suppress(FileNotFoundError):
+        descriptors = [each.name for each in Path(f"/proc/{pid}/fd").iterdir() if str(each.readlink()) in sockets]
+        for each in Path(f"/proc/{pid}/fdinfo").iterdir():
+            awaited = [line.split()[1] for line in each.read_text().splitlines() if line.startswith("tfd:")]
+            if set(awaited) & set(descriptors):
+                return True
+    return False
 
 
 def workers_of(supervisor: int) -> set[int]:

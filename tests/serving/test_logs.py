@@ -19,11 +19,10 @@ import logging
 from patchbay.serving import logs
 from patchbay.settings import Settings
 logs.begin(Settings(log_format={style!r}, log_level={level!r}))
-logging.getLogger("granian").debug("quiet")
+logging.getLogger("patchbay.boot").debug("quiet")
 logging.getLogger("patchbay.boot").info("loaded %s", "echo", extra={{"server": "echo"}})
 logging.getLogger("patchbay.room").warning("late", extra={{"member": "ann"}})
 logging.getLogger("watchfiles.main").info("5042 changes detected")
-logging.getLogger("_granian").warning("Configuration allows spawning up to 256 Python threads")
 try:
     1 / 0
 except ZeroDivisionError:

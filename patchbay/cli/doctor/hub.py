@@ -20,7 +20,7 @@ from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.hosts.names import is_loopback, is_loopback_name
-from patchbay.serving.supervisor import AddressTaken, free_port
+from patchbay.serving.supervisor import AddressTaken, listen
 from patchbay.settings import OPEN, Settings
 from patchbay.store import store_exists
 from patchbay.web.operator.exposure import check_exposure
@@ -121,7 +121,7 @@ def check_answers(settings: Settings, hub: RunningHub | None) -> CheckResult:
 def check_port(settings: Settings) -> CheckResult:
     """Check that a hub could listen."""
     try:
-        free_port(settings.host, settings.port)
+        listen(settings.host, settings.port).close()
     except AddressTaken as found:
         if "in use" not in found.message:
             return problem("port", found.message, "patchbay serve --host 127.0.0.1")

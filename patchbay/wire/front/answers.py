@@ -1,4 +1,4 @@
-"""Answers, sent through the native interface of the web server (RSGI).
+"""Answers, sent through the interface of the web server (RSGI).
 
 The interface takes any number of bytes and never says how many of them were sent. So this module limits the bytes that
 a reader has not read: after every UNCHECKED_BYTES of a streamed answer it asks the kernel how many were acknowledged.

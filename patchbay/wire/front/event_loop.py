@@ -37,6 +37,10 @@ class EventLoop:
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._run)
 
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Run a callback on the loop after so many seconds; from any thread."""
+        self.call(self._loop.call_later, seconds, callback)
+
     def _run(self) -> None:
         self._is_woken = False  # a callback that is added after this line wakes the loop again
         for _ in range(min(len(self._waiting), CALLS_AT_ONCE)):

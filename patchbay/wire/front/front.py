@@ -1,4 +1,4 @@
-"""The front: takes every request of the web server's native interface, on a thread of the web server.
+"""The front: takes every request of the hub's own web server (`wire/server/`), on a thread of that server.
 
 A request whose body is short waits for it without a thread; then the pipeline answers it on the thread that brought the
 body, or on a further one (`request_threads.py`). A request that asks to become a WebSocket passes the same pipeline,
@@ -49,7 +49,7 @@ class Front:
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._prefix = settings.path_prefix
         self._threads = threads
-        self._loop = EventLoop()
+        self.loop = self._loop = EventLoop()
         # In other modes all senders are one principal.
         self._fair = FairQueue(threads, self._loop) if settings.mode == SHARED else None
         self._streams = WaitingStreams(self._loop)
@@ -59,14 +59,13 @@ class Front:
         self.connections: int | None = None
         """Limit on the connections that the web server takes, if it is lower than its own."""
 
-    def __call__(self, watcher: Any) -> None:
+    def __call__(self, scope: Scope, protocol: Any) -> None:
         """Take one request; called by the web server on one of its threads, which has nothing to catch an error."""
-        scope: Scope = watcher.scope
         try:
             if scope.proto == "http":
-                self._handle(scope, watcher.proto)
+                self._handle(scope, protocol)
             else:
-                self._run(scope, scope.headers, partial(self._upgrade, scope, watcher.proto))
+                self._run(scope, scope.headers, partial(self._upgrade, scope, protocol))
         except Exception:
             log.exception("a request could not be taken")
 

@@ -1,9 +1,8 @@
 """Runs requests: on the few threads of the web server while some of them are free, else on further threads.
 
-An idle thread of the web server costs processor time: it looks for work many times before it sleeps, and one piece of
-work wakes several threads. So the web server has few threads, and `SPARE_WEB_THREADS` of them never run a request:
-they take new requests, bodies and events of connections, which is quick. A further thread sleeps until it gets a
-request; the thread that became idle last gets the next one.
+Threads that run at the same time wait for each other's interpreter lock, so the web server has few of them, and
+`SPARE_WEB_THREADS` of them never run a request: they take new requests, bodies and events of connections, which is
+quick. A further thread sleeps until it gets a request; the thread that became idle last gets the next one.
 """
 
 from __future__ import annotations

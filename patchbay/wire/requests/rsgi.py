@@ -1,7 +1,8 @@
-"""Makes a Request out of one of the web server's native interface (RSGI), and a file out of its body.
+"""Makes a Request out of one that the hub's own web server took, and a file out of its body.
 
-Granian describes the interface: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md. Here alone
-the head is seen as it was sent: each line of a repeated header, and underscores in names.
+The interface between the two has the names of RSGI, which other web servers offer too:
+https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md. Here alone the head is seen as it was sent:
+each line of a repeated header, and underscores in names.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def test_the_upgrades_of_a_sender_wait_for_its_turns() -> None:
         scope = SimpleNamespace(proto="ws", http_version="1.1", server="127.0.0.1:80", client="127.0.0.1:4711")
         scope.scheme, scope.method, scope.path, scope.query_string = "http", "GET", "/ws", ""
         scope.authority, scope.headers = None, SentHeaders(list(headers.items()))
-        watcher = SimpleNamespace(scope=scope, proto=SimpleNamespace(close=lambda status: None))
-        threading.Thread(target=front, args=(watcher,)).start()
+        protocol = SimpleNamespace(close=lambda status: None)
+        threading.Thread(target=front, args=(scope, protocol)).start()
 
     try:
         ask("other")

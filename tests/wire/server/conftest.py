@@ -1,0 +1,73 @@
+"""A server of HTTP on a free port, whose front is a function of the test."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.server.http_server import HttpServer
+from tests.waiting import BOUND
+
+Front = Callable[[Any, Any], None]
+
+
+class Served:
+    """A running server, and clients of it."""
+
+    def __init__(self, front: Front, most: int, clients: ExitStack) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.address = listener.getsockname()
+        self.server = HttpServer(listener, front, threads=4, most=most, loop=EventLoop())
+        self.server.start()
+        self._clients = clients
+
+    def connect(self) -> socket.socket:
+        """Open a connection, which ends with the test."""
+        return self._clients.enter_context(socket.create_connection(self.address, BOUND))
+
+    def ask(self, sent: bytes) -> bytes:
+        """Send bytes, close the sending half, and return all that comes back."""
+        client = self.connect()
+        client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+        return read_all(client)
+
+
+def read_all(client: socket.socket) -> bytes:
+    """Return all bytes until the other end closes."""
+    pieces = []
+    while piece := client.recv(65536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def read_until(client: socket.socket, end: bytes) -> bytes:
+    """Return the bytes up to this end, which has to come."""
+    found = b""
+    while not found.endswith(end):
+        piece = client.recv(65536)
+        assert piece, found
+        found += piece
+    return found
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Start servers that end with the test."""
+    with ExitStack() as clients:
+        started: list[Served] = []
+
+        def start(front: Front, most: int = 100) -> Served:
+            started.append(Served(front, most, clients))
+            return started[-1]
+
+        yield start
+        clients.close()
+        for each in started:
+            each.server.stop()
+            each.server.wait_closed()

@@ -1,0 +1,212 @@
+"""Heads, bodies and the order of requests on one connection, over real sockets."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from patchbay.wire.server.connection import MAX_HEAD_BYTES, MAX_HEADERS
+from tests.wire.server.conftest import Served, read_until
+
+Serve = Callable[..., Served]
+
+GET = b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def statuses(answer: bytes) -> list[int]:
+    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
+
+
+def echo(scope: Any, protocol: Any) -> None:
+    """Answer with the path and the body, or 400 for a body that is cut off."""
+
+    def answer(body: Any) -> None:
+        try:
+            protocol.response_bytes(200, [("X-Path", scope.path)], bytes(body.result()))
+        except OSError:
+            protocol.response_empty(400, [])
+
+    protocol().add_done_callback(answer, None)
+
+
+def answer_after(event: threading.Event, scope: Any, protocol: Any) -> None:
+    event.wait()
+    echo(scope, protocol)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        POST + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+        POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: +3\r\n\r\nabc",
+        POST + b"Content-Length : 3\r\n\r\nabc",
+        POST + b"X-A: a\r\n b\r\n\r\n",
+        POST + b"X-A: a\0b\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n",
+        b"POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        GET.replace(b"\r\n", b"\n"),
+        GET.replace(b" /", b"  /"),
+        GET.replace(b" /", b"\t/"),
+        GET.replace(b"GET", b"get"),
+        GET.replace(b"/a", b"/a#b"),
+        GET.replace(b"/a", b'/"a"'),
+        GET.replace(b"/a", "/é".encode()),
+        GET.replace(b"1.1", b"1.2"),
+        GET.replace(b"1.1", b"2.0"),
+        b"GET /a\r\n\r\n",
+        b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 12\r\n\r\n",
+        POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ],
+)
+def test_a_head_that_can_be_read_in_two_ways_runs_nothing_and_ends_the_connection(serve: Serve, sent: bytes) -> None:
+    """RFC 9112, sections 2.2, 3, 5 and 6: a request after it, which could be hidden in it, does not run either."""
+    begun: list[str] = []
+
+    def front(scope: Any, protocol: Any) -> None:
+        begun.append(scope.path)
+        echo(scope, protocol)
+
+    answer = serve(front).ask(sent + GET)
+    assert (statuses(answer), begun) == ([400], [])
+    assert b"the request cannot be read: " in answer
+
+
+def test_the_second_of_two_requests_is_read_as_strictly_as_the_first(serve: Serve) -> None:
+    assert statuses(serve(echo).ask(GET + GET.replace(b" /", b"  /"))) == [400]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"".join(b"X-%d: a\r\n" % number for number in range(MAX_HEADERS)), 431),
+        (b"X-A: " + b"a" * 2 * MAX_HEAD_BYTES + b"\r\n", 431),
+    ],
+)
+def test_a_head_over_the_limits_gets_431(serve: Serve, head: bytes, status: int) -> None:
+    assert statuses(serve(echo).ask(GET[:-2] + head + b"\r\n")) == [status]
+
+
+def test_a_target_over_the_limit_gets_414(serve: Serve) -> None:
+    assert statuses(serve(echo).ask(GET.replace(b"/a", b"/" + b"a" * 2 * MAX_HEAD_BYTES))) == [414]
+
+
+def test_extensions_of_chunks_are_limited(serve: Serve) -> None:
+    """CVE-2024-22019: the bytes of extensions are in no limit on bodies."""
+    sent = POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 200_000 + b"\r\na\r\n0\r\n\r\n"
+    assert statuses(serve(echo).ask(sent)) == [400]
+
+
+def test_small_chunks_are_read_whole(serve: Serve) -> None:
+    chunks = b"".join(b"1\r\n%c\r\n" % (97 + number % 26) for number in range(20_000))
+    answer = serve(echo).ask(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+    assert statuses(answer) == [200]
+    assert len(answer.partition(b"\r\n\r\n")[2]) == 20_000
+
+
+def test_a_request_is_the_same_however_its_bytes_are_divided(serve: Serve) -> None:
+    served = serve(echo)
+    whole = POST + b"Content-Length: 5\r\n\r\nhello"
+    client = served.connect()
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in whole:
+        client.sendall(bytes([byte]))
+    assert read_until(client, b"hello").count(b"HTTP/1.1 200") == 1
+
+
+def test_requests_of_one_connection_are_answered_in_their_order(serve: Serve) -> None:
+    """A later one begins when the answer to the earlier one is sent, although both have arrived."""
+    waiting, first_ends = [], threading.Event()
+
+    def front(scope: Any, protocol: Any) -> None:
+        waiting.append(scope.path)
+        if scope.path == "/0":
+            threading.Thread(target=partial(answer_after, first_ends, scope, protocol)).start()
+        else:
+            echo(scope, protocol)
+
+    client = serve(front).connect()
+    client.sendall(b"".join(GET.replace(b"/a", b"/%d" % number) for number in range(200)))
+    first_ends.set()
+    answer = b""
+    while answer.count(b"\r\n\r\n") < 200:
+        answer += client.recv(65536)
+    assert re.findall(rb"x-path: /(\d+)", answer) == [b"%d" % number for number in range(200)]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        POST + b"Content-Length: 5\r\n\r\nhell",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhell",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 5\r\n\r\nhell",
+    ],
+)
+def test_a_body_that_is_cut_off_is_never_given_as_whole(serve: Serve, cut: bytes) -> None:
+    assert statuses(serve(echo).ask(cut)) == [400]
+
+
+def test_trailers_make_a_body_unreadable(serve: Serve) -> None:
+    sent = POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nContent-Length: 5\r\n\r\n"
+    assert statuses(serve(echo).ask(sent + GET)) == [400]
+
+
+def test_the_body_of_a_request_for_another_protocol_is_no_second_request(serve: Serve) -> None:
+    """`curl --http2` sends such a request; llhttp ends its reading before the body."""
+    inner = GET.replace(b"/a", b"/inner")
+    head = POST + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n" % len(inner)
+    answer = serve(echo).ask(head + inner + GET)
+    assert statuses(answer) == [200, 200]
+    assert re.findall(rb"x-path: (\S+)", answer) == [b"/a", b"/a"]
+
+
+def test_a_client_that_has_closed_its_sending_half_gets_its_answer(serve: Serve) -> None:
+    assert statuses(serve(echo).ask(POST + b"Content-Length: 3\r\n\r\nabc")) == [200]
+
+
+@pytest.mark.parametrize(
+    ("version", "header", "stays"),
+    [
+        (b"1.1", b"", True),
+        (b"1.1", b"Connection: close\r\n", False),
+        (b"1.0", b"", False),
+        (b"1.0", b"Connection: keep-alive\r\n", True),
+    ],
+)
+def test_a_connection_stays_open_as_its_client_asks(serve: Serve, version: bytes, header: bytes, stays: bool) -> None:
+    client = serve(echo).connect()
+    client.sendall(b"GET /a HTTP/" + version + b"\r\n" + header + b"\r\n")
+    answer = read_until(client, b"\r\n\r\n")
+    if stays:
+        client.sendall(GET)
+        assert statuses(read_until(client, b"\r\n\r\n")) == [200]
+    else:
+        assert b"connection: close" in answer
+        assert client.recv(1) == b""
+
+
+def test_an_answer_before_the_end_of_the_body_arrives_and_ends_the_connection(serve: Serve) -> None:
+    """The client is still sending: a connection that is closed at once would lose it the answer."""
+
+    def front(scope: Any, protocol: Any) -> None:
+        protocol.response_bytes(413, [], b"too large")
+
+    client = serve(front).connect()
+    client.sendall(POST + b"Content-Length: 10000000\r\n\r\n")
+    for _ in range(20):
+        client.sendall(b"a" * 50_000)
+    assert read_until(client, b"too large").count(b"connection: close") == 1
+    assert client.recv(1) == b""
