@@ -64,6 +64,7 @@ PERSONAL = {
 }
 OPERATOR = {
     "Access": "/access?as=key:ci",
+    "Hub": "/hub",
     "Keys": "/access/keys",
     "People": "/people",
     "Pins": "/pins",
