@@ -56,7 +56,7 @@ def test_the_pages_of_a_server_show_the_kind_and_colour_its_definition(hub: Hub)
     assert "countdown, from servers/launch.countdown" in meta
     assert '<span class="t-comment">; countdown</span>' in text
     content = page(hub, f"/cid/{hub.catalogue.find('launch').definition}")
-    assert '<span class="tag">countdown</span>' in content and ".countdown" in content
+    assert f"<h1>{KIND.title}</h1>" in content and ".countdown" in content
     assert '<span class="t-comment">; countdown</span>' in content
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from anyio.lowlevel import checkpoint
+
 from patchbay.client.connection.event_loop import get_shared_loop
-from patchbay.client.connection.requests import MAX_QUEUED_ITEMS, Item, RequestRun
+from patchbay.client.connection.requests import MAX_QUEUED_ITEMS, RequestRun
 from patchbay.events import Progress
 
 
-def read_after_a_full_queue(*items: Progress) -> list[Item | None]:
+def read_after_a_full_queue(*items: Progress) -> list[object]:
     """Put items into the queue of a request whose caller reads only when the queue is full; return what it reads."""
     loop = get_shared_loop()
     run = RequestRun(loop, "tools/call", None)
@@ -20,11 +22,11 @@ def read_after_a_full_queue(*items: Progress) -> list[Item | None]:
 
     async def fill() -> asyncio.Task[None]:
         delivery = asyncio.create_task(deliver_all())
-        await asyncio.sleep(0)  # the task runs until it waits for room, or to its end
+        await checkpoint()  # the task runs until it waits for room, or to its end
         return delivery
 
     delivery = loop.run(fill(), 60)
-    heard = [run.next_item(60) for _ in range(MAX_QUEUED_ITEMS)]
+    heard: list[object] = [run.next_item(60) for _ in range(MAX_QUEUED_ITEMS)]
     heard.append(run.next_item(60 if not delivery.done() else 0))
     return heard
 
