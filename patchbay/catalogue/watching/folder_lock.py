@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Serialize changes of the files of a folder over all processes and threads. Without the folder, do nothing.
+    """Serialize changes of the files of a folder over all processes and threads.
+
+    Without the folder, and on a file system that does not lock folders, nothing is serialized.
 
     A file and the names of its server cannot change in one transaction: without the lock, an editor could compare names
     while the watcher moves them, and the watcher could move names back to a file that an editor has replaced since it
@@ -23,7 +28,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as problem:
+            # NFS locks no folder that is open for reading, and a folder cannot be opened for writing.
+            log.debug("changes of %s are not serialized: %s", folder, problem.strerror)
         yield
     finally:
         os.close(descriptor)
