@@ -1,8 +1,8 @@
 """The program of a process that runs jq expressions for the hub (`jq_processes.py`).
 
 jq has no limits of its own: an expression may run without an end, take all memory, and end its process by deeply nested
-values. So it runs here, where each run has limits of processor time and memory that the kernel keeps. The environment is empty,
-and the process can open no file and no connection: `env`, `$ENV`, `import` and `include` give nothing.
+values. So it runs here, where each run has limits of processor time and memory that the kernel keeps. The environment
+is empty, and the process can open no file and no connection: `env`, `$ENV`, `import` and `include` give nothing.
 
 Source: the jq manual, version 1.8 (https://jqlang.org/manual/v1.8/).
 """
