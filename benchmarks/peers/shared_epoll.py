@@ -16,7 +16,9 @@ import threading
 import orjson
 from httptools import HttpRequestParser
 
-WAITED = select.EPOLLIN | select.EPOLLET
+WAITED = select.EPOLLIN | select.EPOLLONESHOT
+"""One thread at a time has a connection: it waits for the next event when its answer is sent."""
+
 RECEIVED_BYTES = 65536
 
 
@@ -78,8 +80,8 @@ def serve(port: int, threads: int) -> None:
             for descriptor, _ in epoll.poll(-1, 1):
                 if descriptor == listener.fileno():
                     accept()
-                elif (found := connections.get(descriptor)) is not None and not found.receive():
-                    del connections[descriptor]
+                elif connections[descriptor].receive():
+                    epoll.modify(descriptor, WAITED)
 
     for _ in range(threads - 1):
         threading.Thread(target=work, daemon=True).start()
