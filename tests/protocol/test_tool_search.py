@@ -268,9 +268,9 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    page = server.cached[PAGES][("tools", MODERN, False, None)]
+    page = server.cached[PAGES][("tools", MODERN, False, False, None)]
     hub.modern("zoo", "tools/list")
-    assert server.cached[PAGES][("tools", MODERN, False, None)] is page
+    assert server.cached[PAGES][("tools", MODERN, False, False, None)] is page
     assert FINDERS not in server.cached
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
     finder = server.cached[FINDERS][""]
