@@ -209,27 +209,27 @@ class Connection:
 
     def _feed(self, data: bytes) -> None:
         """Parse bytes; the requests that begin in them are in `_arrived` afterwards."""
-        if self._plain_left:
-            data = self._take_plain(data)
-            if not data:
-                return
+        while data and self._broken is None:
+            data = self._take_plain(data) if self._plain_left else self._parse(data)
+
+    def _parse(self, data: bytes) -> bytes:
+        """Give bytes to the parser; return those that follow a request for another protocol, where it stops."""
         if self._is_between:
             data, self._line = self._line + data, b""
             if REQUEST_LINE.match(data) is None:
                 self._hold_line(data)
-                return
+                return b""
         assert self._parser is not None
         self._framing += len(data)
         self._begun = 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as found:
-            self._stay(data[found.args[0] :])
-            return
+            return self._stay(data[found.args[0] :])
         except httptools.HttpParserError as problem:
             reason = problem.__context__ if isinstance(problem, httptools.HttpParserCallbackError) else problem
             self._break(getattr(reason, "status", 400), str(reason))
-            return
+            return b""
         if self._begun > 1 and ODD_LINE.search(data) is not None:
             self._arrived.clear()
             self._break(400, ODD_SPACES)
@@ -239,26 +239,29 @@ class Connection:
                 self._break(431, f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
         elif self._framing > MAX_FRAMING_BYTES:
             self._break(400, "the chunks of the body have too many bytes that are not content")
+        return b""
 
-    def _stay(self, rest: bytes) -> None:
-        """Go on after a request that asks for another protocol, where the parser ends: also before its body."""
+    def _stay(self, rest: bytes) -> bytes:
+        """Go on after a request that asks for another protocol, where the parser ends: also before its body.
+
+        Return the bytes that are read next.
+        """
         latest = self._latest
         headers = latest.headers
         if latest.proto == "ws":
             if rest:
                 self._arrived.pop()
                 self._break(400, "bytes follow the request for a WebSocket before its answer")
-            return
+            return b""
         if latest.method == "CONNECT" or headers.get("transfer-encoding") is not None:
             self._arrived.pop()
             self._break(400, "CONNECT, and a body in chunks with a request for another protocol, are not served")
-            return
+            return b""
         # Another protocol is not served: the request gets its usual answer (RFC 9110, 7.8).
         self._parser = httptools.HttpRequestParser(self)
         self._plain_left = int(headers.get("content-length") or 0)
         latest.is_complete = not self._plain_left
-        if rest:
-            self._feed(rest)
+        return rest
 
     def _take_plain(self, data: bytes) -> bytes:
         """Take bytes of the body of such a request; return those after it."""

@@ -173,6 +173,13 @@ def test_the_body_of_a_request_for_another_protocol_is_no_second_request(serve: 
     assert re.findall(rb"x-path: (\S+)", answer) == [b"/a", b"/a"]
 
 
+def test_many_requests_for_another_protocol_in_one_packet_are_all_answered(serve: Serve) -> None:
+    """Each ends the reading of llhttp; to begin anew for each one takes no deeper stack."""
+    many = 1200
+    answer = serve(echo).ask((GET[:-2] + b"Connection: Upgrade\r\nUpgrade: x\r\n\r\n") * many)
+    assert len(statuses(answer)) == many
+
+
 def test_a_client_that_has_closed_its_sending_half_gets_its_answer(serve: Serve) -> None:
     assert statuses(serve(echo).ask(POST + b"Content-Length: 3\r\n\r\nabc")) == [200]
 
