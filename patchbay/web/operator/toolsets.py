@@ -126,7 +126,7 @@ class _ToolsetsViews:
             wire = TransportInfo(server.name, sender=self._site.sender, way=WAY)
             with self._site.activity.begin("tools/call", name, server, wire, arguments) as record:
                 terms: dict[str, Any] = {"principal": wire.sender.id, "sender": wire.sender, "cancelled": CancelFlag()}
-                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, **terms)
+                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, terms)
                 for event in run.events:
                     record.saw(event)
                 result = run.result()
