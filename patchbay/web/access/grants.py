@@ -6,7 +6,7 @@ The table and the text are one document, which travels in the form: a button of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -66,6 +66,15 @@ MAX_KNOWN_NAMES = 100
 
 VIEW_FIELDS = ("who", "find", "open", "page")
 """The fields of the form that choose what the table shows."""
+
+_UNREAD: Mapping[str, Any] = {
+    "table": None,
+    "unshown": "only the operator sees the table: log in first",
+    "rest": [],
+    "warnings": [],
+    "changes": [],
+}
+"""What the page describes for a sender who is not the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +222,16 @@ class _GrantsViews:
 
     def _page(self, draft: _Draft, shown: dict[str, Any] | None, problem: str | None, status: int = 200) -> Response:
         """The page with a draft. A form that is shown again keeps its `base`: otherwise a preview would take over what
-        others saved meanwhile. Then the page shows both texts.
+        others saved meanwhile. Then the page shows both texts. A sender who is not the operator gets only the fields
+        that the form had: nothing of the hub is compared with them.
         """
-        stored, current = self._stored()
+        may_read = self._site.operators.lenient_proof().is_operator
+        stored, current = self._stored() if may_read else ("", draft.base)
         is_stale = draft.base != current
-        values = self._describe(draft)
+        values = self._describe(draft) if may_read else _UNREAD
         names = values["table"].names if values["table"] is not None else ()
-        known = [name for name in self._list_callers() if name not in names][:MAX_KNOWN_NAMES]
+        callers = self._list_callers() if may_read else []
+        known = [name for name in callers if name not in names][:MAX_KNOWN_NAMES]
         response = render_answer(
             self._site,
             "access.html",

@@ -77,7 +77,7 @@ class _ToolsetsViews:
 
     def change(self, name: str) -> Response:
         """POST /toolsets/<name> with `do` and its words: what the commands send. Raises Refused, InvalidParams."""
-        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS)
+        fields, refused = self._read_form()
         if "do" not in fields:
             return self._post_form(name, fields, refused)
         if refused is not None:
@@ -92,7 +92,18 @@ class _ToolsetsViews:
 
     def create(self) -> Response:
         """POST /toolsets/new: check or save a new toolset."""
-        return self._post_form("", *read_draft_form(self._site, MAX_FORM_FIELDS))
+        return self._post_form("", *self._read_form())
+
+    def _read_form(self) -> tuple[dict[str, str], Refused | None]:
+        """Read a form, whose page shows tools of all servers. A sender to whom GET does not show them gets the refusal.
+
+        Raises Refused, and NotFound for an operator with limited rights.
+        """
+        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS)
+        if refused is not None and not self._site.visible.shows_everything:
+            raise refused
+        self._site.check_shows_everything()
+        return fields, refused
 
     def _post_form(self, name: str, fields: dict[str, str], refused: Refused | None) -> Response:
         """Show what a form would be (`action` check), or save it. An error loses nothing that was typed."""
