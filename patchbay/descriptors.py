@@ -28,6 +28,15 @@ ACTIVITY = "activity"
 ACTIVITY_MODES = ("none", "digest", "keep")
 """Its values, from the least to the most."""
 
+EXCLUDED = "excluded"
+"""The member of the target of a template of a toolset with the patterns that the toolset excludes."""
+
+EXCLUDED_TEMPLATES = "excluded_templates"
+"""The member of the target of a template of a toolset with the templates of its origin that the toolset excludes."""
+
+CHOSEN_TEMPLATES = "chosen_templates"
+"""The member of the target of a template of a toolset with the templates of its origin that the toolset has."""
+
 MAX_SEARCHED_DEPTH = 32
 """Limit on the depth of the search for secrets in a schema; a deeper schema counts as secret."""
 

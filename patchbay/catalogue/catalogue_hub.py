@@ -40,6 +40,7 @@ from patchbay.catalogue.reading.resources import (
     read_resource,
     resource_events,
 )
+from patchbay.catalogue.reading.toolset_templates import excludes_uri, gives_chosen
 from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, scheme_of
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
@@ -190,8 +191,8 @@ class CatalogueHub:
     def pass_on_reading(self, entry: Descriptor, uri: str, call: Call) -> Events:
         """Return the events of the origin of a resource, template or prompt of a toolset; `uri` is what is read.
 
-        A template gives what it matches, but no resource that its server lists by itself: that one is chosen apart.
-        Raises ToolFailed, ResourceNotFound and InvalidParams.
+        A template gives what it matches, but no resource that its server lists by itself: that one is chosen apart;
+        nor what the toolset excludes. Raises ToolFailed, ResourceNotFound and InvalidParams.
         """
         server = self._find_origin(entry, call, uri)
         origin, seen = entry.origins[0], self._seen_by(call)
@@ -203,9 +204,10 @@ class CatalogueHub:
         if entry.kind == "prompt":
             events = prompt_events(server, descriptor, inner, self._conceal)
         else:
+            if entry.kind == "template" and excludes_uri(entry, uri):
+                raise ResourceNotFound(uri)
             found = find_resource(self._catalogue, server, uri, call.principal)
-            is_listed = found.descriptor is not None and found.descriptor.kind == "resource" and uri in server.resources
-            if entry.kind == "template" and is_listed:
+            if entry.kind == "template" and not gives_chosen(entry, found):
                 raise ResourceNotFound(uri)
             # What the hub itself shows depends on the rights of the caller, also behind a toolset.
             events = resource_events(seen, server, found, inner, self._conceal)

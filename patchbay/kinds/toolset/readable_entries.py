@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from patchbay.descriptors import Descriptor, Origin, Problem
+from patchbay.descriptors import CHOSEN_TEMPLATES, EXCLUDED, EXCLUDED_TEMPLATES, Descriptor, Origin, Problem
 from patchbay.entry_patterns import covers, fits
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import Toolset, is_uri_pattern
@@ -60,8 +60,10 @@ def _add_resources(made: Readable, composed: Composed, toolset: Toolset, needs_r
     for kind, chosen, owned in (("resources", uris, owners[0]), ("templates", templates, owners[1])):
         for key, name in owned.items():
             server = composed.servers[name]
-            one = getattr(server, kind)[key]
-            getattr(made, kind)[key] = _entry(server, one, key, needs_right)
+            one = _entry(server, getattr(server, kind)[key], key, needs_right)
+            if kind == "templates":
+                one = replace(one, target={**one.target, **_limits_of_templates(toolset, server, owned)})
+            getattr(made, kind)[key] = one
         for name, keys in chosen.items():
             made.problems.extend(
                 Problem("resources", f"{key} of {name} is not listed: {_reason(owned.get(key))}")
@@ -85,18 +87,35 @@ def _reason(owner: str | None) -> str:
 def _is_chosen(composed: Composed, toolset: Toolset, server: OriginServer, key: str) -> bool:
     if key.startswith(APP):
         return False
-    is_excluded = any(covers(one, server.name, key) or _fits_uri(one, key) for one in toolset.exclude)
-    return not is_excluded and any(_covers_resource(composed, one, server.name, key) for one in toolset.resources)
+    return not _is_excluded(toolset, server.name, key) and any(
+        _covers_resource(composed, one, server.name, key) for one in toolset.resources
+    )
+
+
+def _is_excluded(toolset: Toolset, server: str, key: str) -> bool:
+    return any(covers(pattern, server, key) for pattern in _excluded_patterns(toolset))
+
+
+def _excluded_patterns(toolset: Toolset) -> list[str]:
+    """Return the patterns of `exclude` as patterns of entries; one of URIs is about every server."""
+    return [f"*.{pattern}" if is_uri_pattern(pattern) else pattern for pattern in toolset.exclude]
+
+
+def _limits_of_templates(toolset: Toolset, server: OriginServer, owned: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the members of the target of a template that limit the URIs which it gives."""
+    excluded = {key: one for key, one in server.templates.items() if _is_excluded(toolset, server.name, key)}
+    limits = {
+        EXCLUDED: _excluded_patterns(toolset),
+        EXCLUDED_TEMPLATES: [str(one.target.get("matches", key)) for key, one in excluded.items()],
+    }
+    chosen = [key for key, name in owned.items() if name == server.name]
+    return {member: found for member, found in limits.items() if found} | {CHOSEN_TEMPLATES: chosen}
 
 
 def _covers_resource(composed: Composed, pattern: str, server: str, key: str) -> bool:
     if is_uri_pattern(pattern):
         return server not in composed.named_only and fits(pattern, key)
     return chooses(composed, pattern, server, key)
-
-
-def _fits_uri(pattern: str, key: str) -> bool:
-    return is_uri_pattern(pattern) and fits(pattern, key)
 
 
 def _add_prompts(made: Readable, composed: Composed, toolset: Toolset, needs_right: bool) -> None:
