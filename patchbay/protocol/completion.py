@@ -7,26 +7,32 @@ Source: MCP specification, server/utilities/completion.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.activation import Call
+from patchbay.activation import Call, Events
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams, ToolFailed
+from patchbay.errors import InvalidParams, OverQuota, ToolFailed
 from patchbay.events import Failed
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import count_call, new_call
 from patchbay.protocol.translate import stamped
 from patchbay.raised.exceptions import attach_raised
-from patchbay.views.fold import Fold, folded
+from patchbay.views.fold import Fold, ValueFold, folded
+
+log = logging.getLogger(__name__)
 
 MAX_VALUES = 100
 
 SECONDS = 5.0
 """Limit on the time of a function that suggests values, because a person waits while typing."""
+
+ORIGIN_FAILED = "there are no suggestions now: the server behind this entry failed"
+"""The failure of a server behind an entry of a toolset, for callers who may not know that server."""
 
 
 def complete(context: RequestContext) -> dict[str, Any]:
@@ -99,12 +105,12 @@ def _ask_mount(context: RequestContext, server: Server, descriptor: Descriptor, 
     collected = Fold()
     place = count_call(context.services.catalogue.hub, call, context.server.name)
     asked = Descriptor("tool", context.request.method, {}, target)
-    for _ in folded(server.activate(asked, call), collected, place=place):
+    for _ in folded(_origin_events(context, server, asked, call), collected, place=place):
         pass
     result = collected.ending.result if collected.ending is not None else None
     found = result.get("completion") if result is not None else None
     if not isinstance(found, Mapping):
-        raise ToolFailed("there are no suggestions now: the server behind this entry failed")
+        raise ToolFailed(ORIGIN_FAILED)
     return dict(found)
 
 
@@ -113,7 +119,7 @@ def _suggestions(
 ) -> list[str]:
     """Return the suggestions of a function of a server, which gets the typed text and the other arguments.
 
-    Raises ToolFailed.
+    Raises ToolFailed; behind an entry of a toolset without the reason, which names the server and its function.
     """
     given = context.params.get("context")
     others = given.get("arguments", {}) if isinstance(given, Mapping) else {}
@@ -121,17 +127,38 @@ def _suggestions(
     call = replace(call, server=server.name, target={"function": function})
     collected = Fold()
     place = count_call(context.services.catalogue.hub, call, context.server.name)
-    for _ in folded(server.activate(descriptor, call), collected, place=place):
+    is_behind = server is not context.server
+    activated = _origin_events if is_behind else _own_events
+    for _ in folded(activated(context, server, descriptor, call), collected, place=place):
         pass
     result = collected.result()
     found = result.get("structuredContent")
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
         reason = " ".join(block.get("text", "") for block in result["content"]) if result.get("isError") else ""
+        if is_behind:
+            log.warning("%s of %s gave no list of strings to complete with: %s", function, server.name, reason)
+            raise ToolFailed(ORIGIN_FAILED)
         problem = ToolFailed(f"{function} gave no list of strings to complete with{': ' if reason else ''}{reason}")
         if isinstance(collected.ending, Failed):
             attach_raised(problem, collected.ending.raised)
         raise problem
     return found
+
+
+def _own_events(context: RequestContext, server: Server, descriptor: Descriptor, call: Call) -> Events:
+    return server.activate(descriptor, call)
+
+
+def _origin_events(context: RequestContext, server: Server, descriptor: Descriptor, call: Call) -> Events:
+    """Return the events of the server behind an entry of a toolset; the call counts on that server too.
+
+    Raises ToolFailed when a quota on that server is used up: the message of the quota names it.
+    """
+    try:
+        place = context.services.catalogue.hub.begin_origin_call(call.sender, server.name)
+    except OverQuota as problem:
+        raise ToolFailed(f"too many calls of this entry; try again in {problem.retry_after} s") from problem
+    yield from folded(server.activate(descriptor, call), ValueFold(False), place=place)
 
 
 def _key(reference: Mapping[str, Any]) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 
 SOURCE = """
@@ -71,3 +73,39 @@ def test_it_gets_the_other_arguments_and_at_most_a_hundred_values_are_returned(h
 def test_a_function_that_fails_is_an_error_that_says_why(hub: Hub, name: str, why: str) -> None:
     params = {"ref": {"type": "ref/prompt", "name": "ask"}, "argument": {"name": name, "value": ""}}
     assert why in hub.legacy("books", "completion/complete", params).error["message"]
+
+
+HIDDEN = {
+    "hidden.py": SOURCE,
+    "hidden.mcp.json": orjson.dumps({**CONFIG, "isolation": "inline"}).decode(),
+    "shown.json": orjson.dumps({"kind": "toolset", "resources": ["hidden.*"], "prompts": ["hidden.*"]}).decode(),
+}
+SHOWN = {"to": ["key:ann"], "may": ["call", "read"], "on": ["shown"]}
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Hub]:
+    hub = team_hub(tmp_path, HIDDEN)
+    set_grants(hub, {"grants": [SHOWN]})
+    yield hub
+    hub.close()
+
+
+@pytest.mark.parametrize(("name", "why"), [("a", "_wrong"), ("b", "no books today"), ("c", "_nowhere")])
+def test_a_function_behind_a_toolset_that_fails_names_neither_itself_nor_its_server(
+    team: Hub, name: str, why: str
+) -> None:
+    params = {"ref": {"type": "ref/prompt", "name": "ask"}, "argument": {"name": name, "value": ""}}
+    message = team.modern("shown", "completion/complete", params, headers=new_key(team, "ann")).error["message"]
+    assert message == "there are no suggestions now: the server behind this entry failed"
+    assert why not in message
+
+
+def test_suggestions_of_a_function_behind_a_toolset_count_on_its_server(team: Hub) -> None:
+    set_grants(team, {"grants": [SHOWN], "quotas": [{"to": ["key:ann"], "on": ["hidden"], "calls_per_minute": 2}]})
+    params = {"ref": {"type": "ref/resource", "uri": URI}, "argument": {"name": "book", "value": "i"}}
+    ann = new_key(team, "ann")
+    ask = lambda: team.modern("shown", "completion/complete", params, headers=ann)  # noqa: E731
+    assert [ask().result["completion"]["values"] for _ in range(2)] == [["Iliad"], ["Iliad"]]
+    refused = ask().error["message"]
+    assert "too many calls of this entry" in refused and "hidden" not in refused
