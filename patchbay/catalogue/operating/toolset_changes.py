@@ -81,13 +81,15 @@ class Toolsets:
         Raises ConfigError, which names the nearest word for a mistake, ReadOnly, UnknownServer, StaleUpdate.
         """
         check_changeable(self._store)
+        self._refresh()
         if name == ALL_SERVERS:
             self._change_list(change, who)
         elif change.do == "new":
             self.create(name, self.draft_new(name, change))
         else:
             server = self.find(name)
-            self.save(server, self.draft_change(server, change), who, f"{change.do} on a toolset")
+            base = self.base_of(server)
+            self.save(server, self.draft_change(server, change), who, f"{change.do} on a toolset", base)
         self._refresh()
         return self.describe(name)
 

@@ -54,6 +54,7 @@ class _SwitchingViews:
             elif do == REMOVE:
                 remove_server(self._store, self._folder, server.name, who)
             elif do in (LISTED, UNLISTED):
+                follow_folder(self._site)
                 list_server(self._store, server.name, self._site.catalogue.listing, do == LISTED, who)
             elif do in (WRITES, READS):
                 line = (do, fields.get("folder", "").strip())

@@ -11,7 +11,9 @@ import pytest
 
 from patchbay.catalogue.list_prices import describe_price, estimate_tokens
 from patchbay.catalogue.operating.toolset_changes import ToolsetChange, Toolsets
-from patchbay.errors import ConfigError, PatchbayError, ReadOnly
+from patchbay.catalogue.operating.toolsets import DraftedToolset
+from patchbay.catalogue.servers import Server
+from patchbay.errors import ConfigError, PatchbayError, ReadOnly, StaleUpdate
 from tests.hubs import Hub
 
 GIT = '''
@@ -138,6 +140,42 @@ def test_the_list_of_all_servers_is_changed_like_a_toolset(hub: Hub, toolsets: T
         do(toolsets, "mcp", "remove", "git.psuh")
     with pytest.raises(ConfigError, match="expected add or remove"):
         do(toolsets, "mcp", "shape", tool="git__log", shape={"new_name": "x"})
+
+
+def test_a_change_of_the_list_that_another_process_has_made_stays(hub: Hub, toolsets: Toolsets) -> None:
+    """The other process has changed the variable, and this one has not read it yet."""
+    other = Toolsets(hub.catalogue, hub.servers, lambda: None)
+    other.apply("mcp", ToolsetChange("add", ("jq",)), "other")
+    names = do(toolsets, "mcp", "add", "echo")
+    assert "jq__keys" in names and "echo__echo" in names
+
+
+def test_a_change_of_the_list_that_was_made_from_an_older_list_is_refused(hub: Hub, toolsets: Toolsets) -> None:
+    other = Toolsets(hub.catalogue, hub.servers, lambda: None)
+    other.apply("mcp", ToolsetChange("add", ("jq",)), "other")
+    for entry in ("echo", "git.push"):
+        with pytest.raises(StaleUpdate, match="Repeat the change"):
+            other.apply("mcp", ToolsetChange("remove" if "." in entry else "add", (entry,)), "other")
+    assert "jq__keys" in do(toolsets, "mcp", "remove", "git.push")
+
+
+class _Interrupted(Toolsets):
+    """Another person saves a change of the same toolset while the first change is drafted."""
+
+    def draft_change(self, server: Server, change: ToolsetChange) -> DraftedToolset:
+        drafted = super().draft_change(server, change)
+        if change.entries == ("git.diff",):
+            self.apply(server.name, ToolsetChange("add", ("git.push",)), "another person")
+        return drafted
+
+
+def test_what_another_person_saves_while_a_change_is_drafted_is_not_overwritten(hub: Hub, toolsets: Toolsets) -> None:
+    do(toolsets, "shared", "new", "git.log")
+    interrupted = _Interrupted(hub.catalogue, hub.servers, hub.catalogue.read_folder)
+    with pytest.raises(StaleUpdate, match="another configuration was saved meanwhile"):
+        do(interrupted, "shared", "add", "git.diff")
+    assert stored(hub, "shared")["include"] == ["git.log", "git.push"]
+    assert set(do(toolsets, "shared", "add", "git.diff")) == {"log", "push", "diff"}
 
 
 def test_a_price_counts_what_clients_get(hub: Hub, toolsets: Toolsets) -> None:
