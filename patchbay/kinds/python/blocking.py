@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import builtins
 import dis
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 SAFE_MODULES = frozenset(
     (
-        *("base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys", "datetime", "decimal"),
+        *("base64", "binascii", "bisect", "cmath", "collections", "colorsys", "datetime", "decimal"),
         *("difflib", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math", "operator"),
         *("random", "re", "statistics", "string", "textwrap", "unicodedata", "urllib.parse"),
     )
 )
-"""Modules whose functions compute and never wait."""
+"""Modules whose own functions and classes compute, print nothing and never wait."""
 
 UNSAFE_BUILTINS = frozenset(
     (
@@ -61,8 +63,11 @@ def _is_safe(function: FunctionType, known: list[FunctionType]) -> bool:
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     if function.__closure__ or not all(value is None or _is_constant(value) for value in defaults):
         return False
-    steps = list(_instructions(function.__code__))
-    return _can_be_interrupted(steps) and all(_is_safe_step(step, function.__globals__, known) for step in steps)
+    steps = [step for step in _instructions(function.__code__) if step.opname != "EXTENDED_ARG"]
+    names = function.__globals__
+    return _can_be_interrupted(steps) and all(
+        _is_safe_step(step, after, names, known) for step, after in pairwise([*steps, None]) if step is not None
+    )
 
 
 def _can_be_interrupted(steps: Sequence[dis.Instruction]) -> bool:
@@ -75,7 +80,10 @@ def _can_be_interrupted(steps: Sequence[dis.Instruction]) -> bool:
     return True
 
 
-def _is_safe_step(step: dis.Instruction, names: Mapping[str, Any], known: list[FunctionType]) -> bool:
+def _is_safe_step(
+    step: dis.Instruction, after: dis.Instruction | None, names: Mapping[str, Any], known: list[FunctionType]
+) -> bool:
+    """Whether one operation is safe; `after` is the one behind it."""
     if step.opname in UNSAFE_OPERATIONS:
         return False
     if step.opname in ATTRIBUTES:
@@ -83,7 +91,30 @@ def _is_safe_step(step: dis.Instruction, names: Mapping[str, Any], known: list[F
     if step.opname not in GLOBALS:
         return True
     name = step.argval
-    return _is_safe_value(names[name], known) if name in names else _is_safe_builtin(name)
+    if name not in names:
+        return _is_safe_builtin(name)
+    value = names[name]
+    if isinstance(value, ModuleType):
+        # A module is safe for what it has itself, not for the modules and functions that it imports.
+        return after is not None and after.opname in ATTRIBUTES[:2] and _is_safe_member(value, str(after.argval))
+    return _is_safe_value(value, known)
+
+
+def _is_safe_member(module: ModuleType, name: str) -> bool:
+    """Whether something of a module is its own function, class or constant, and the module is safe."""
+    if module.__name__ not in SAFE_MODULES or sys.modules.get(module.__name__) is not module:
+        return False
+    value = getattr(module, name, None)
+    if value is None or isinstance(value, ModuleType):
+        return False
+    origin = getattr(value, "__module__", None) or getattr(type(getattr(value, "__self__", value)), "__module__", "")
+    return _is_constant(value) or _is_name_of_safe_module(origin)
+
+
+def _is_name_of_safe_module(name: object) -> bool:
+    """Whether this is the name of a safe module, of its part in C (`_json`), or of a module inside it."""
+    own = str(name).lstrip("_")
+    return own in SAFE_MODULES or any(own.startswith(f"{safe}.") for safe in SAFE_MODULES)
 
 
 def _is_safe_builtin(name: str) -> bool:
@@ -92,12 +123,9 @@ def _is_safe_builtin(name: str) -> bool:
 
 def _is_safe_value(value: Any, known: list[FunctionType]) -> bool:
     """Whether a global value is safe in every use."""
-    if isinstance(value, ModuleType):
-        return value.__name__ in SAFE_MODULES
-    if isinstance(value, (BuiltinFunctionType, type)):
-        return getattr(value, "__module__", None) in SAFE_MODULES
-    if isinstance(value, FunctionType) and value.__module__ in SAFE_MODULES:
-        return True
+    if isinstance(value, (BuiltinFunctionType, FunctionType, type)) and _is_name_of_safe_module(value.__module__):
+        # Any function may say that it is of a module: the module has to have it.
+        return getattr(sys.modules.get(str(value.__module__)), value.__name__, None) is value
     return _is_constant(value) or _is_function(value, known)
 
 

@@ -76,6 +76,9 @@ def _stream(stream: Stream, client: str, body: Iterable[bytes]) -> None:
                 return
             if flow.add(len(frame)):
                 flow.wait()
+    except BaseException:
+        stream.cut()
+        raise
     finally:
         # The answer ends with the last reference to the stream. An exception that a tool keeps, or that waits for the
         # garbage collector, may keep this frame with its local variables.

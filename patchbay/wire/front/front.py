@@ -68,6 +68,10 @@ class Front:
                 self._run(scope, scope.headers, partial(self._upgrade, scope, protocol))
         except Exception:
             log.exception("a request could not be taken")
+            if scope.proto == "http":
+                protocol.response_empty(500, [])
+            else:
+                protocol.close(500)
 
     def drain(self) -> None:
         """End the waiting streams and WebSockets, because the hub stops; from any thread."""

@@ -70,6 +70,7 @@ class Stream(Protocol):
     """The open body of an answer. If data cannot be sent, the returned awaitable raises."""
 
     def send_bytes(self, data: bytes) -> Any: ...
+    def cut(self) -> None: ...
 
 
 class HttpProtocol(Protocol):

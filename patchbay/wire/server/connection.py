@@ -22,8 +22,11 @@ from patchbay.errors import InvalidRequest
 from patchbay.jsonrpc import encode, failure
 from patchbay.wire.server.exchange import ClientLeft, Exchange
 
-RECEIVED_BYTES = 64 * 1024
-"""Most bytes of one system call."""
+RECEIVED_BYTES, FIRST_BYTES = 64 * 1024, 8 * 1024
+"""Most bytes of one system call: while a request runs, which may have a long body, and before that."""
+
+MAX_WAITING_REQUESTS = 512
+"""Requests of one connection that have arrived, and wait for the answers to those before them."""
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
@@ -78,7 +81,7 @@ class Connection:
         ),
         *("_arrived", "_broken", "_closing", "_ended", "_gone", "_head_bytes", "_readable", "_stirred"),
         *("_handed_over", "client", "server", "server_name", "socket", "descriptor", "_lingers", "_lines"),
-        *("_begun", "_is_between", "_line", "_plain_left", "_runner"),
+        *("_begun", "_is_between", "_line", "_plain_left"),
     )
 
     def __init__(self, server: Owner, accepted: socket.socket, client: str) -> None:
@@ -88,9 +91,9 @@ class Connection:
         self.socket = accepted
         self.descriptor = accepted.fileno()
         self._lock = threading.Lock()  # held by the thread that receives and parses
-        self._sending = threading.Lock()
+        # The garbage collector may end a stream in any thread, also in one that is sending here.
+        self._sending = threading.RLock()
         self._stirred = self._readable = False
-        self._runner = 0  # the thread that runs the front for this connection
         self._unsent: deque[memoryview] = deque()
         self._arrived: deque[Exchange] = deque()
         self._exchange: Exchange | None = None
@@ -138,11 +141,7 @@ class Connection:
             for each in work:
                 each()
             if begun is not None:
-                self._runner = threading.get_ident()
-                try:
-                    self.server.front(begun, begun)
-                finally:
-                    self._runner = 0
+                self.server.front(begun, begun)
             elif not self._stirred and not work:
                 return
 
@@ -151,8 +150,10 @@ class Connection:
         while True:
             exchange = self._exchange
             if self._gone or self._handed_over:
-                if self._gone and exchange is None:
-                    self._close()
+                if self._gone:
+                    self._cut(ClientLeft("the connection was reset"))
+                    if exchange is None:
+                        self._close()
                 return None
             if exchange is None:
                 if self._unsent:
@@ -166,7 +167,7 @@ class Connection:
                 if self._broken is not None:
                     self._refuse(*self._broken)
                     continue
-                if self._ended or (self.server.is_stopping and self._making is None and not self._line):
+                if self._ended or self._stops_now():
                     self._end_gently()
                     return None
             elif exchange.is_complete or exchange.is_full or self._arrived:
@@ -175,10 +176,15 @@ class Connection:
                 return None
             self._receive()
 
+    def _stops_now(self) -> bool:
+        """Whether the server stops, and no request has begun to arrive."""
+        return self.server.is_stopping and self._making is None and not self._line and not self._readable
+
     def _receive(self) -> None:
         self._readable = False
+        size = RECEIVED_BYTES if self._exchange is not None else FIRST_BYTES
         try:
-            data = self.socket.recv(RECEIVED_BYTES)
+            data = self.socket.recv(size)
         except BlockingIOError:
             return
         except OSError:
@@ -186,7 +192,7 @@ class Connection:
             self._cut(ClientLeft("the connection was reset"))
             return
         # Fewer bytes than asked for are all there are; then epoll reports the next ones, but an end only once.
-        if len(data) == RECEIVED_BYTES or self._has_end:
+        if len(data) == size or self._has_end:
             self._readable = True
         if not data:
             self._ended = True
@@ -253,7 +259,7 @@ class Connection:
                 self._arrived.pop()
                 self._break(400, "bytes follow the request for a WebSocket before its answer")
             return b""
-        if latest.method == "CONNECT" or headers.get("transfer-encoding") is not None:
+        if latest.method == "CONNECT" or "transfer-encoding" in headers:  # also one that cannot be read
             self._arrived.pop()
             self._break(400, "CONNECT, and a body in chunks with a request for another protocol, are not served")
             return b""
@@ -292,6 +298,8 @@ class Connection:
     # The parser calls these.
 
     def on_message_begin(self) -> None:
+        if len(self._arrived) >= MAX_WAITING_REQUESTS:
+            raise Malformed(f"more than {MAX_WAITING_REQUESTS} requests wait for their answers")
         self._making = Exchange(self)
         self._head_bytes = self._lines = 0
         self._begun += 1
@@ -326,7 +334,7 @@ class Connection:
             raise Malformed(fault)
         if len(making.target) > MAX_HEAD_BYTES:
             raise Malformed(f"the target of the request has more than {MAX_HEAD_BYTES} bytes", 414)
-        if version == "1.0" and headers.get("transfer-encoding") is not None:
+        if version == "1.0" and "transfer-encoding" in headers:
             raise Malformed("a request of HTTP/1.0 has no Transfer-Encoding")
         making.expects = version == "1.1" and headers.get("expect", "").lower() == "100-continue"
         if parser.should_upgrade() and headers.get("upgrade", "").lower() == "websocket":
@@ -409,8 +417,6 @@ class Connection:
             self._closing = True
             self._has_more = self._has_more or not exchange.is_complete
         self._exchange = None
-        if self._runner == threading.get_ident():
-            return  # `run` looks again on this thread
         if self._gone:
             self.run()
         elif self._arrived or self._readable or self._closing or self._ended or self._broken or self.server.is_stopping:
@@ -418,7 +424,9 @@ class Connection:
 
     def go_on(self) -> None:
         """Have a thread of the server continue with this connection."""
-        if not self._gone:
+        if self._gone:
+            self.run()
+        else:
             self.server.arm(self.descriptor, READING | select.EPOLLOUT)
 
     def _refuse(self, status: int, reason: str) -> None:
@@ -467,15 +475,15 @@ class Connection:
         if self._gone:
             self._close()
             return
+        if self._has_more and not self._lingers:
+            self._closing = self._lingers = True
+            self.server.close_later(self)
         self._readable = True
         while self._readable and not self._is_over():
             self._receive()
         if self._is_over() or not self._has_more:
             self._gone = True
             self._close()
-        elif not self._lingers:
-            self._closing = self._lingers = True
-            self.server.close_later(self)
 
     def _is_over(self) -> bool:
         """Whether the client has closed its end, or the connection is broken."""
@@ -486,6 +494,12 @@ class Connection:
         if not self._handed_over:
             self._gone = True
             self.run()
+
+    def give_up(self) -> None:
+        """Close the connection after an error of the hub: its request gets no answer."""
+        if not self._handed_over:
+            self._exchange = None
+            self.end_now()
 
     def end_if_idle(self) -> None:
         """Close the connection unless it has a request."""

@@ -19,8 +19,8 @@ from urllib.parse import unquote_to_bytes
 
 from patchbay.wire.server.results import Result
 
-MAX_ARRIVED_BYTES = 256 * 1024
-"""Bytes of a body that wait to be read; the server receives no more of them meanwhile."""
+MAX_ARRIVED_BYTES, MAX_ARRIVED_PIECES = 256 * 1024, 16 * 1024
+"""Bytes and pieces of a body that wait to be read; the server receives no more of them meanwhile."""
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 KEY_CHARACTERS = 24
@@ -60,6 +60,10 @@ class HeadLines:
     def __len__(self) -> int:
         return len(self._names)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a header of this lower-case name, also one whose value cannot be read."""
+        return name in self._names
+
     def get(self, key: str, default: Any = None) -> Any:
         for name, value in self._lines:
             if name == key:
@@ -80,7 +84,7 @@ class Exchange:
     """One request and its answer. The answer is sent by one thread at a time."""
 
     __slots__ = (
-        *("_arrived", "_arrived_bytes", "_connection", "_waits", "_fault", "_is_begun", "_left", "_pieces"),
+        *("_arrived", "_added", "_taken", "_connection", "_waits", "_fault", "_is_begun", "_left", "_pieces"),
         *("authority", "client", "expects", "has_left", "headers", "http_version", "is_answered", "is_complete"),
         *("keeps_alive", "method", "path", "proto", "query_string", "scheme", "server", "target"),
         *("lines", "others"),
@@ -96,7 +100,7 @@ class Exchange:
         self.others: list[str] = []
         self.expects = self.is_complete = self.is_answered = self.has_left = self._is_begun = False
         self._pieces: deque[bytes] = deque()
-        self._arrived_bytes = 0
+        self._added = self._taken = 0  # bytes of the body; one thread counts each
         self._waits: list[tuple[Result, bool]] = []  # one at most: threads share it, and `pop` gives it to one of them
         self._left: Result | None = None
         self._fault: BaseException | None = None
@@ -134,24 +138,24 @@ class Exchange:
             and headers.get("sec-websocket-version") == "13"
             and len(headers.get("sec-websocket-key", "")) == KEY_CHARACTERS
             and headers.get("content-length", "0") == "0"
-            and headers.get("transfer-encoding") is None
+            and "transfer-encoding" not in headers
         )
 
     @property
     def is_full(self) -> bool:
         """Whether enough of the body waits to be read."""
-        return self._arrived_bytes >= MAX_ARRIVED_BYTES
+        return self._added - self._taken >= MAX_ARRIVED_BYTES or len(self._pieces) > MAX_ARRIVED_PIECES
 
     def add(self, piece: bytes) -> None:
         """Take a piece of the body."""
         self._pieces.append(piece)
-        self._arrived_bytes += len(piece)
+        self._added += len(piece)
 
     def end_body(self, fault: BaseException | None = None) -> None:
         """Note the end of the body, or why it has none."""
         if not self.is_complete:
+            self._fault = fault  # first: a reader that sees the end must see this too
             self.is_complete = True
-            self._fault = fault
 
     def find_news(self) -> Any:
         """Return what tells the reader of the body about what has arrived, for a moment without locks; or None."""
@@ -186,7 +190,8 @@ class Exchange:
         result = Result()
         if self.expects and not self.is_complete:
             self.expects = False
-            self._connection.write(CONTINUE)
+            with suppress(OSError):  # the connection tells the reader that the client has left
+                self._connection.write(CONTINUE)
         if self.is_complete or (is_piece and self._pieces):
             self._fill(result, is_piece)
             return result
@@ -200,12 +205,12 @@ class Exchange:
             pieces = self._pieces
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             self._pieces = deque()
-            self._arrived_bytes = 0
+            self._taken += len(body)
             return result.set(body, self._fault)
         if self._pieces:
-            piece = self._pieces.popleft()
             was_full = self.is_full
-            self._arrived_bytes -= len(piece)
+            piece = self._pieces.popleft()
+            self._taken += len(piece)
             if was_full and not self.is_full:
                 self._connection.go_on()
             return result.set(piece)
@@ -232,7 +237,12 @@ class Exchange:
 
     def response_bytes(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a whole answer. A client that has left gets none."""
-        size = None if _has_no_body(status) or _finds(headers, "content-length") else len(body)
+        size = None if _has_no_body(status) else len(body)
+        if size is not None and _finds(headers, "content-length"):
+            if self.method == "HEAD":
+                size = None
+            else:  # what is announced is what is sent, or the next answer would be read as a part of this one
+                headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
         head = self._make_head(status, headers, None, size)
         self.is_answered = True
         if self.method == "HEAD" or _has_no_body(status):
@@ -252,7 +262,8 @@ class Exchange:
         self.is_answered = True
         with suppress(OSError):
             self._connection.write(head)
-        return AnswerStream(self, self._connection, is_chunked, is_empty)
+        announced = None if is_chunked or is_empty else _find_length(headers)
+        return AnswerStream(self, self._connection, is_chunked, is_empty, announced)
 
     def _make_head(self, status: int, headers: Pairs, coding: str | None, size: int | None) -> bytes:
         connection = self._connection
@@ -299,15 +310,21 @@ class Exchange:
 
 
 class AnswerStream:
-    """The body of an answer. It ends with the last reference to it."""
+    """The body of an answer. It ends with the last reference to it. `announced` is its Content-Length.
 
-    __slots__ = ("_connection", "_exchange", "_is_chunked", "_is_empty")
+    Of a body of another length, no more than this is sent, and the connection ends with a shorter one.
+    """
 
-    def __init__(self, exchange: Exchange, connection: Wire, is_chunked: bool, is_empty: bool) -> None:
+    __slots__ = ("_connection", "_exchange", "_is_chunked", "_is_empty", "_left")
+
+    def __init__(
+        self, exchange: Exchange, connection: Wire, is_chunked: bool, is_empty: bool, announced: int | None = None
+    ) -> None:
         self._exchange = exchange
         self._connection = connection
         self._is_chunked = is_chunked
         self._is_empty = is_empty
+        self._left = announced
 
     def send_bytes(self, data: bytes) -> tuple[()]:
         """Send a piece. Raises ClientLeft."""
@@ -315,10 +332,20 @@ class AnswerStream:
             return ()
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
+        elif self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
         self._connection.write(data)
         return ()
 
+    def cut(self) -> None:
+        """End the body where it is, so that its reader sees that it is not whole."""
+        self._is_chunked = False
+        self._exchange.keeps_alive = False
+
     def __del__(self) -> None:
+        if self._left:
+            self.cut()
         with suppress(OSError):
             if self._is_chunked:
                 self._connection.write(b"0\r\n\r\n")
@@ -331,6 +358,11 @@ def _has_no_body(status: int) -> bool:
 
 def _finds(headers: Pairs, wanted: str) -> bool:
     return any(name.lower() == wanted for name, _ in headers)
+
+
+def _find_length(headers: Pairs) -> int | None:
+    """Return the Content-Length of an answer, None without one."""
+    return next((int(value) for name, value in headers if name.lower() == "content-length"), None)
 
 
 @lru_cache(maxsize=64)

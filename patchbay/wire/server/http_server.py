@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 LINGER_SECONDS = 2.0
 """Seconds that a client has to close its end after the hub has closed its own."""
 
-WAKE = -1
+RETRY_SECONDS = 0.1
+"""Seconds until the next try after a connection could not be accepted."""
 
 
 class HttpServer:
@@ -40,6 +41,7 @@ class HttpServer:
         self._connections: dict[int, Connection] = {}
         self._accepting = threading.Lock()
         self._is_full = False
+        self._listening = listener.fileno()
         self._changed = threading.Condition()
         host, port = listener.getsockname()[:2]
         self.name = f"{host}:{port}"
@@ -52,17 +54,19 @@ class HttpServer:
             threading.Thread(target=self._run, name=f"http-{number}", daemon=True).start()
 
     def _run(self) -> None:
-        poll, connections, listener = self._epoll.poll, self._connections, self._listener.fileno()
+        poll, connections, listener = self._epoll.poll, self._connections, self._listening
         while True:
             for descriptor, events in poll(-1, 1):
+                connection = connections.get(descriptor)
                 try:
-                    connection = connections.get(descriptor)
                     if connection is not None:
                         connection.handle(events)
                     elif descriptor == listener:
                         self._accept()
                 except Exception:
                     log.exception("a connection failed")
+                    if connection is not None:
+                        connection.give_up()
 
     def _accept(self) -> None:
         with self._accepting:
@@ -81,8 +85,14 @@ class HttpServer:
                 except OSError as problem:  # no free descriptor: `overflow.py` answers
                     log.debug("no connection was accepted: %s", problem)
                     self._is_full = True
+                    self._loop.call_later(RETRY_SECONDS, self._listen_again)
                     return
-                self._begin(accepted, peer)
+                try:
+                    self._begin(accepted, peer)
+                except OSError as problem:
+                    log.warning("a connection was accepted and could not be served: %s", problem)
+                    self._connections.pop(accepted.fileno(), None)
+                    accepted.close()
 
     def _begin(self, accepted: socket.socket, peer: Any) -> None:
         accepted.setblocking(False)
@@ -113,12 +123,17 @@ class HttpServer:
             self.leave_alone(connection)
             del self._connections[connection.descriptor]
             connection.socket.close()
-            if self._is_full and not self.is_stopping:
+            if self._is_full:
                 self._is_full = False
-                self.arm(self._listener.fileno(), select.EPOLLIN | select.EPOLLET)
+                self._listen_again()
             if self.is_stopping:
                 with self._changed:
                     self._changed.notify_all()
+
+    def _listen_again(self) -> None:
+        """Look for connections that wait to be accepted."""
+        if not self.is_stopping:
+            self.arm(self._listening, select.EPOLLIN | select.EPOLLET)
 
     def close_later(self, connection: Connection) -> None:
         """Close a connection whose client does not close it within LINGER_SECONDS."""

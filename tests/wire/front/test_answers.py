@@ -134,6 +134,8 @@ def test_a_reader_that_resets_the_connection_is_gone(pair: tuple[socket.socket, 
 class SentStream:
     """The stream of the web server: the answer ends when this object goes."""
 
+    def cut(self) -> None: ...
+
     def send_bytes(self, data: bytes) -> Iterator[None]:
         return iter(())
 

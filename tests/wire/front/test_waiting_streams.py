@@ -58,6 +58,8 @@ class Connection:
     def client_disconnect(self) -> Left:
         return self.left
 
+    def cut(self) -> None: ...
+
     def send_bytes(self, data: bytes) -> Iterator[None]:
         if self.gone:
             raise ConnectionError("gone")

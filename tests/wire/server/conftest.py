@@ -19,10 +19,10 @@ Front = Callable[[Any, Any], None]
 class Served:
     """A running server, and clients of it."""
 
-    def __init__(self, front: Front, most: int, clients: ExitStack) -> None:
+    def __init__(self, front: Front, most: int, clients: ExitStack, threads: int) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.address = listener.getsockname()
-        self.server = HttpServer(listener, front, threads=4, most=most, loop=EventLoop())
+        self.server = HttpServer(listener, front, threads=threads, most=most, loop=EventLoop())
         self.server.start()
         self._clients = clients
 
@@ -62,8 +62,8 @@ def serve() -> Iterator[Callable[..., Served]]:
     with ExitStack() as clients:
         started: list[Served] = []
 
-        def start(front: Front, most: int = 100) -> Served:
-            started.append(Served(front, most, clients))
+        def start(front: Front, most: int = 100, threads: int = 4) -> Served:
+            started.append(Served(front, most, clients, threads))
             return started[-1]
 
         yield start

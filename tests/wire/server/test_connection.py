@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from patchbay.wire.server.connection import MAX_HEAD_BYTES, MAX_HEADERS
-from tests.wire.server.conftest import Served, read_until
+from patchbay.wire.requests.rsgi import ArrivingBody
+from patchbay.wire.server.connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_WAITING_REQUESTS
+from tests.waiting import until
+from tests.wire.server.conftest import Served, read_all, read_until
 
 Serve = Callable[..., Served]
 
@@ -48,6 +52,7 @@ def answer_after(event: threading.Event, scope: Any, protocol: Any) -> None:
         POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
         POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        POST + b"Connection: upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\xff\r\n\r\n",
         POST + b"Content-Length: +3\r\n\r\nabc",
         POST + b"Content-Length : 3\r\n\r\nabc",
         POST + b"X-A: a\r\n b\r\n\r\n",
@@ -217,3 +222,102 @@ def test_an_answer_before_the_end_of_the_body_arrives_and_ends_the_connection(se
         client.sendall(b"a" * 50_000)
     assert read_until(client, b"too large").count(b"connection: close") == 1
     assert client.recv(1) == b""
+
+
+def reset(client: socket.socket) -> None:
+    """Close a connection with a reset in place of an end."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def read_body(protocol: Any) -> bytes:
+    """Read a body piece by piece, as for a long one; holds the thread."""
+    return io.BufferedReader(ArrivingBody(protocol)).read()
+
+
+@pytest.mark.parametrize("way", ["whole", "piece by piece", "expected"])
+def test_a_reset_in_the_middle_of_a_body_ends_the_request_and_gives_its_connection_back(serve: Serve, way: str) -> None:
+    """Otherwise each such client would hold a connection, and a thread, until the hub ends."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def front(scope: Any, protocol: Any) -> None:
+        def answer(body: Any) -> None:
+            with pytest.raises(OSError, match=r"\w"):
+                body.result()
+            protocol.response_empty(400, [])
+            ended.set()
+
+        begun.set()
+        if way == "piece by piece":
+            with pytest.raises(OSError, match=r"\w"):
+                read_body(protocol)
+            protocol.response_empty(400, [])
+            ended.set()
+        else:
+            protocol().add_done_callback(answer, None)
+
+    served = serve(front)
+    client = served.connect()
+    expects = b"Expect: 100-continue\r\n" if way == "expected" else b""
+    client.sendall(POST + expects + b"Content-Length: 100\r\n\r\n" + (b"" if expects else b"abc"))
+    assert begun.wait(60)
+    reset(client)
+    assert ended.wait(60)
+    until(lambda: not served.server._connections, "the connection is given back")
+
+
+def test_a_front_that_fails_ends_its_connection(serve: Serve) -> None:
+    def front(scope: Any, protocol: Any) -> None:
+        protocol.response_bytes(200, [("X-A", "a\r\nb: c")], b"")
+
+    served = serve(front)
+    client = served.connect()
+    client.sendall(GET)
+    assert client.recv(65536) == b""
+    until(lambda: not served.server._connections, "the connection is given back")
+
+
+def test_a_request_that_arrived_before_the_server_stops_gets_its_answer(serve: Serve) -> None:
+    """Nothing that has been received whole is lost by a reload."""
+    busy, go = threading.Event(), threading.Event()
+    served = serve(partial(answer_first_after, busy, go), threads=1)
+    waiting = served.connect()
+    waiting.sendall(GET)
+    assert read_until(waiting, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
+    other = served.connect()
+    other.sendall(GET.replace(b"/a", b"/wait"))
+    assert busy.wait(60)
+    waiting.sendall(GET)
+    stopping = threading.Thread(target=served.server.stop)
+    stopping.start()
+    stopping.join()
+    go.set()
+    assert statuses(read_all(waiting)) == [200]
+
+
+def answer_first_after(busy: threading.Event, go: threading.Event, scope: Any, protocol: Any) -> None:
+    """Answer /wait when `go` is set, on the thread of the server, and other paths at once."""
+    if scope.path == "/wait":
+        busy.set()
+        go.wait()
+    protocol.response_bytes(200, [], b"")
+
+
+def test_the_requests_of_one_connection_that_wait_are_limited(serve: Serve) -> None:
+    """A connection keeps little memory for what its client sends before it reads an answer."""
+    go = threading.Event()
+
+    def front(scope: Any, protocol: Any) -> None:
+        protocol().add_done_callback(lambda _: None, None)
+        threading.Thread(target=lambda: (go.wait(), protocol.response_bytes(200, [], b""))).start()
+
+    served = serve(front)
+    client = served.connect()
+    client.sendall(POST + b"Content-Length: 3\r\n\r\nab")
+    until(lambda: [one for one in served.server._connections.values() if one._exchange], "the first request runs")
+    client.sendall(b"c" + b"GET / HTTP/1.1\r\n\r\n" * 3000)
+    (connection,) = served.server._connections.values()
+    until(lambda: connection._broken is not None, "the limit is reached")
+    assert len(connection._arrived) <= MAX_WAITING_REQUESTS
+    go.set()
+    assert statuses(read_all(client))[-1] == 400

@@ -145,3 +145,40 @@ def test_a_slow_reader_gets_a_long_answer_whole(serve: Serve) -> None:
     first, _, second = bytes(found).partition(b"\r\n\r\n")[2].partition(b"HTTP/1.1 200 OK")
     assert first == body
     assert second.partition(b"\r\n\r\n")[2] == body
+
+
+@pytest.mark.parametrize("way", ["whole", "stream"])
+def test_an_answer_of_another_length_than_it_announces_is_no_part_of_the_next_one(serve: Serve, way: str) -> None:
+    """RFC 9112, section 6.3: a client would read the next answer as the rest of this one."""
+
+    def front(scope: Any, protocol: Any) -> None:
+        if scope.path == "/next":
+            protocol.response_bytes(200, [], b"next")
+        elif way == "whole":
+            protocol.response_bytes(200, [("Content-Length", "100")], b"short")
+        else:
+            protocol.response_stream(200, [("Content-Length", "100")]).send_bytes(b"short")
+
+    answer = serve(front).ask(GET + GET.replace(b"/a", b"/next"))
+    if way == "whole":
+        assert b"content-length: 5\r\n" in answer and answer.endswith(b"next")
+    else:
+        assert answer.endswith(b"\r\n\r\nshort")
+
+
+def test_a_stream_never_sends_more_than_it_announces(serve: Serve) -> None:
+    def front(scope: Any, protocol: Any) -> None:
+        protocol.response_stream(200, [("Content-Length", "3")]).send_bytes(b"abcHTTP/1.1 200 OK")
+
+    assert serve(front).ask(GET).endswith(b"\r\n\r\nabc")
+
+
+def test_a_stream_that_is_cut_has_no_end(serve: Serve) -> None:
+    """RFC 9112, section 8: its reader sees that it is not whole."""
+
+    def front(scope: Any, protocol: Any) -> None:
+        stream = protocol.response_stream(200, [])
+        stream.send_bytes(b"abc")
+        stream.cut()
+
+    assert serve(front).ask(GET).endswith(b"\r\n\r\n3\r\nabc\r\n")
