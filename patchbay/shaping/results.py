@@ -9,8 +9,11 @@ Source: the jq manual (https://jqlang.org/manual/); MCP specification 2026-07-28
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import re
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -32,7 +35,7 @@ CHECK_SECONDS = 10.0
 """Time that the check of one expression may take, in seconds."""
 
 MAX_NAMED_MEMBERS = 8
-"""Members that the description of an object names."""
+"""Members of an object that the log names when an expression fails for it."""
 
 MAX_SHOWN_CHARACTERS = 200
 """Characters of an expression that an error shows."""
@@ -42,6 +45,30 @@ _OF_TYPES = re.compile(r"(Cannot iterate over|Cannot index|Cannot check whether)
 
 _NOT_FITTING = re.compile(r"Cannot (?:iterate over|index) (?:null|boolean|number|string|array|object)\b")
 """The errors that show that an expression does not fit the types of what it is given."""
+
+
+class _Checks:
+    """The process of this one that checks expressions: starting one for each costs a hundred times a check.
+
+    One check runs at a time, so that none loses its time by waiting for another. The process ends with this one.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
+        atexit.register(self.close)
+
+    def renew(self) -> None:
+        """Begin anew, as a forked process does: it leaves the socket of its parent alone, and a lock that is held."""
+        self.lock = threading.Lock()
+        self.processes = JqProcesses(1)
+
+    def close(self) -> None:
+        """End the process."""
+        self.processes.close()
+
+
+CHECKS = _Checks()
 
 
 def check_result(expression: str, output_schema: Mapping[str, Any] | None) -> None:
@@ -65,11 +92,11 @@ def _find_fault(expression: str, schema: bytes) -> str:
 
     Raises ToolFailed when no process can be started; that is not remembered.
     """
-    processes = JqProcesses(1)
     try:
-        processes.check(expression, CHECK_SECONDS)
-        if schema:
-            processes.run(expression, dump_json(make_sample(parse(schema))), CHECK_SECONDS)
+        with CHECKS.lock:
+            CHECKS.processes.check(expression, CHECK_SECONDS)
+            if schema:
+                CHECKS.processes.run(expression, dump_json(make_sample(parse(schema))), CHECK_SECONDS)
     except NoSample:
         return ""
     except ExpressionInvalid as problem:
@@ -79,8 +106,6 @@ def _find_fault(expression: str, schema: bytes) -> str:
     except ExpressionFailed as problem:
         if _NOT_FITTING.match(problem.message):
             return f"does not fit the outputSchema of its origin: {_without_values(problem.message, expression)}"
-    finally:
-        processes.close()
     return ""
 
 
@@ -145,7 +170,13 @@ def _evaluate(expression: str, value: Any, call: Call) -> Any:
         given = dump_json(value)
         return parse(_processes(call.hub).run(expression, given, call.left(), lambda: bool(call.cancelled)))
     except (ExpressionFailed, ExpressionInvalid) as problem:
-        log.warning("%s: the jq expression %s failed: %s", call.shown or call.server, expression, problem.message)
+        log.warning(
+            "%s: the jq expression %s failed%s: %s",
+            call.shown or call.server,
+            expression,
+            _name_members(value),
+            problem.message,
+        )
         reason = (
             problem.message if isinstance(problem, ExpressionStopped) else _without_values(problem.message, expression)
         )
@@ -171,17 +202,24 @@ def _without_values(reason: str, expression: str) -> str:
 
 
 def _describe(value: Any) -> str:
-    """Return the form of a value without its content."""
+    """Return the form of a value without its content: the names of members can be data too."""
     if isinstance(value, Mapping):
-        names = ", ".join(str(name)[:40] for name in list(value)[:MAX_NAMED_MEMBERS])
-        more = ", ..." if len(value) > MAX_NAMED_MEMBERS else ""
-        return f"an object with the members {names}{more}" if value else "an empty object"
+        count = f"{len(value)} member{'' if len(value) == 1 else 's'}"
+        return f"an object with {count}" if value else "an empty object"
     if isinstance(value, list):
         return f"an array of {len(value)} values"
     if isinstance(value, str):
         return f"a text of {len(value)} characters"
     names_of_types = {bool: "a boolean", type(None): "null"}
     return names_of_types.get(type(value), "a number")
+
+
+def _name_members(value: Any) -> str:
+    """Return the first names of the members of an object for the log, as a part of a sentence."""
+    if not isinstance(value, Mapping) or not value:
+        return ""
+    names = ", ".join(str(name)[:40] for name in list(value)[:MAX_NAMED_MEMBERS])
+    return f" for an object with the members {names}{', ...' if len(value) > MAX_NAMED_MEMBERS else ''}"
 
 
 def _short(expression: str) -> str:

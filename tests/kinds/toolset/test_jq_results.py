@@ -45,6 +45,11 @@ def broken(secret: str = "s3cret") -> dict:
     raise ValueError("no ledger here")
 
 
+def owners() -> dict[str, int]:
+    """Count the rows of each owner."""
+    return {"ann@example.org": 1, "ben@example.org": 2}
+
+
 def pieces():
     """Say it piece by piece."""
     yield "s3cret one "
@@ -63,6 +68,7 @@ SHAPED = {
     "named": {"from": "ledger.text", "result": ".owner"},
     "refused": {"from": "ledger.text", "result": 'error("no text today")'},
     "pieces": {"from": "ledger.pieces", "result": "length"},
+    "keyed": {"from": "ledger.owners", "result": 'error("no owners today")'},
     "capped": {"from": "ledger.text", "result": ". * 100", "max_bytes": 200},
 }
 
@@ -143,6 +149,15 @@ def test_the_error_of_an_expression_has_no_part_of_the_value(hub: Hub) -> None:
     found = result(hub, "added", {"whole": "s3cret"})
     assert found["isError"] and "the log of the hub has the reason" in found["content"][0]["text"]
     assert "s3cret" not in json.dumps(found)
+
+
+def test_the_error_of_an_expression_names_no_member_and_the_log_does(
+    hub: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The names of members may be what the expression is there to leave out."""
+    text = json.dumps(result(hub, "keyed"))
+    assert "failed for an object with 2 members" in text and "example.org" not in text
+    assert "for an object with the members ann@example.org, ben@example.org" in caplog.text
 
 
 def test_the_size_limit_is_for_what_the_expression_gives(hub: Hub) -> None:
