@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -11,40 +12,83 @@ from patchbay.catalogue.operating.toolsets import copy_fields
 from patchbay.entry_patterns import covers
 
 TICK = "choose:"
-"""The beginning of the name of a tick."""
+"""The beginning of the name of a tick of a tool that is not chosen yet; its origin follows."""
+
+PLACE_TICK = "choose-"
+"""The beginning of the name of a tick of a chosen tool; its place in the list `had` follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A chosen tool in a form: its place, its origin, its name in the fields that the form showed, its tick."""
+
+    place: int
+    origin: str
+    name: str
+    is_ticked: bool
 
 
 def read_form_fields(before: dict[str, Any], fields: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Return the fields that a form means, and what is wrong in it: what it does not show stays as it is.
 
-    The field `choose:ORIGIN` is the tick of a tool. One that a pattern chooses and that has no tick is excluded.
+    The field `choose:ORIGIN` is the tick of a tool that is not chosen yet. `had` has the origins of the chosen tools,
+    one on a line, and `choose-PLACE` is the tick of one of them: several may have one origin. An origin that a pattern
+    chooses and that has no tick any more is excluded. `before` are the fields that the form showed.
     """
-    ticks = [name.removeprefix(TICK) for name in fields if name.startswith(TICK)]
     wanted = copy_fields(before)
     for key in ("title", "description"):
         if key in fields:
             wanted[key] = fields[key].strip()
             wanted = {name: value for name, value in wanted.items() if name != key or value}
-    shown = set(fields.get("had", "").split("\n"))
-    tools: dict[str, Any] = {}
-    own = {(_one["from"] if isinstance(_one, dict) else _one): key for key, _one in wanted.get("tools", {}).items()}
-    for origin, key in own.items():
-        if origin in ticks or origin not in shown:
-            tools[key] = wanted["tools"][key]
-    include = [one for one in wanted.get("include", ()) if one in ticks or one not in shown]
-    exclude = [one for one in wanted.get("exclude", ()) if one not in ticks]
+    rows = _read_rows(fields)
+    added = [name.removeprefix(TICK) for name in fields if name.startswith(TICK)]
+    dropped = {row.name for row in rows if not row.is_ticked}
+    tools = {key: one for key, one in wanted.get("tools", {}).items() if key not in dropped}
+    kept = {row.origin for row in rows if row.is_ticked} | {_origin_of(one) for one in tools.values()} | {*added}
+    left_out = list(dict.fromkeys(row.origin for row in rows if row.origin not in kept))
+    include = [one for one in wanted.get("include", ()) if one not in left_out]
+    exclude = [one for one in wanted.get("exclude", ()) if one not in added]
     covered = _covered_by(include)
-    for origin in ticks:
-        if origin not in include and origin not in own and not covered(origin):
-            include.append(origin)
-    had = [one for one in fields.get("had", "").split("\n") if one]
-    exclude += [one for one in had if one not in ticks and covered(one) and one not in exclude]
+    include += [one for one in added if one not in include and not covered(one)]
+    exclude += [one for one in left_out if covered(one) and one not in exclude]
     wanted["include"], wanted["exclude"], wanted["tools"] = include, exclude, tools
     wrong: list[str] = []
-    for place, origin in enumerate(had):
-        if origin in ticks:
-            wrong += _shape_from_form(wanted, origin, fields, place)
+    for row in rows:
+        if row.is_ticked:
+            wrong += _shape_from_form(wanted, row, fields)
     return {key: value for key, value in wanted.items() if value or key not in ("include", "exclude", "tools")}, wrong
+
+
+def is_readable(shown: dict[str, Any]) -> bool:
+    """Whether fields that a form carried have the types that `read_form_fields` needs; a draft checks the rest."""
+    tools = shown.get("tools", {})
+    lists = [shown.get(member, []) for member in ("include", "exclude")]
+    return (
+        all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists)
+        and isinstance(tools, dict)
+        and all(isinstance(one, str) or (isinstance(one, dict) and _is_named(one)) for one in tools.values())
+    )
+
+
+def _is_named(tool: dict[str, Any]) -> bool:
+    given = tool.get("arguments", {})
+    return (
+        isinstance(tool.get("from"), str)
+        and isinstance(given, dict)
+        and all(isinstance(one, dict) for one in given.values())
+    )
+
+
+def _read_rows(fields: dict[str, str]) -> list[_Row]:
+    origins = [one for one in fields.get("had", "").split("\n") if one]
+    return [
+        _Row(place, origin, fields.get(f"was-{place}", ""), f"{PLACE_TICK}{place}" in fields)
+        for place, origin in enumerate(origins)
+    ]
+
+
+def _origin_of(tool: str | dict[str, Any]) -> str:
+    return str(tool["from"]) if isinstance(tool, dict) else tool
 
 
 def _covered_by(include: list[str]) -> Callable[[str], bool]:
@@ -57,14 +101,17 @@ def _covered_by(include: list[str]) -> Callable[[str], bool]:
     return is_covered
 
 
-def _shape_from_form(wanted: dict[str, Any], origin: str, fields: dict[str, str], place: int) -> list[str]:
-    """Take over the name, the description and the fixed arguments of one chosen tool; return what is wrong in them."""
-    was, name = fields.get(f"was-{place}", ""), fields.get(f"name-{place}", "").strip()
-    description, fixed = fields.get(f"description-{place}", "").strip(), fields.get(f"fixed-{place}", "")
+def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str]) -> list[str]:
+    """Take over the name, the description and the fixed arguments of one chosen tool; return what is wrong in them.
+
+    Everything else about the tool stays, such as its jq expression and its limits.
+    """
+    was, name = row.name, fields.get(f"name-{row.place}", "").strip() or row.name
+    description, fixed = fields.get(f"description-{row.place}", "").strip(), fields.get(f"fixed-{row.place}", "")
     tools = wanted["tools"]
     said = tools.get(was)
     wrong: list[str] = []
-    named: dict[str, Any] = dict(said) if isinstance(said, dict) else {"from": origin}
+    named: dict[str, Any] = dict(said) if isinstance(said, dict) else {"from": row.origin}
     arguments = {key: one for key, one in named.get("arguments", {}).items() if "value" not in one}
     for line in filter(None, (one.strip() for one in fixed.split("\n"))):
         key, sign, value = line.partition("=")
@@ -72,17 +119,18 @@ def _shape_from_form(wanted: dict[str, Any], origin: str, fields: dict[str, str]
             arguments[key.strip()] = {"value": _read_value(value)}
         else:
             wrong.append(f"the fixed arguments of {was}: expected NAME=VALUE on each line; got {line!r:.80}")
-    named["arguments"], named["description"] = arguments, description
-    named = {key: one for key, one in named.items() if one or key == "from"}
-    name = name or was
+    for member, value in (("arguments", arguments), ("description", description)):
+        named[member] = value
+        if not value:
+            del named[member]
     if name != was and name in tools:
         return [*wrong, f"the name of {was}: expected another one, because {name} is there already"]
-    if said is None and name == was and named.keys() == {"from"}:
+    if name == was and (named == said or (not isinstance(said, dict) and named.keys() == {"from"})):
         return wrong
-    if origin in wanted["include"]:
-        wanted["include"].remove(origin)
+    if row.origin in wanted["include"]:
+        wanted["include"].remove(row.origin)
     renamed = {(name if key == was else key): one for key, one in tools.items()}
-    renamed[name] = origin if named.keys() == {"from"} else named
+    renamed[name] = row.origin if named.keys() == {"from"} else named
     wanted["tools"] = renamed
     return wrong
 

@@ -27,7 +27,7 @@ from patchbay.web.operator.changes import (
     read_draft_form,
 )
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.operator.toolset_form import read_form_fields
+from patchbay.web.operator.toolset_form import is_readable, read_form_fields
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
@@ -38,8 +38,8 @@ PAGE = "/toolsets"
 MAX_SHOWN_TOOLS = 500
 """Tools that one page offers; a search narrows them."""
 
-MAX_FORM_FIELDS = 4000
-"""Fields of the form: a tick for each offered tool, and five for each chosen one."""
+MAX_FORM_FIELDS = 20_000
+"""Fields of the form: a tick for each offered tool, and six for each chosen one; `body_limit` limits their bytes."""
 
 TRY = "try:"
 """The beginning of the value of a button that tries a tool."""
@@ -110,6 +110,8 @@ class _ToolsetsViews:
         server = self._toolsets.find(name) if name else None
         target = name or fields.get("name", "").strip()
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
+        if refused is None or self._site.operators.lenient_proof().is_operator:
+            before = _read_shown(fields, before)  # a stranger brings no expressions that the hub would check
         wanted, wrong = read_form_fields(before, fields)
         drafted = self._toolsets.drafts.draft(target or "new", wanted)
         problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
@@ -205,6 +207,7 @@ class _ToolsetsViews:
                 "fault": drafted.fault,
                 "find": words,
                 "text": format_json(dict(drafted.fields)),
+                "fields": orjson.dumps(dict(drafted.fields)).decode(),
             },
             wrong=problem.message if problem is not None else "",
             tried=tried or {},
@@ -282,6 +285,22 @@ def _describe_chosen(tool: Any, fields: Any) -> dict[str, Any]:
         "preview": format_json(dict(tool.wire)),
         "page": f"{page_path(origin.server)}?find={quote(origin.name)}",
     }
+
+
+def _read_shown(fields: dict[str, str], stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that a form showed: those of the draft before it, else the stored ones. Raises InvalidParams.
+
+    A draft is checked several times before it is saved, and each form has only a part of its fields as controls.
+    """
+    try:
+        shown = orjson.loads(fields.get("fields") or "null")
+        if shown is None:
+            return stored
+        if isinstance(shown, dict) and shown.get("kind") == stored.get("kind") and is_readable(shown):
+            return shown
+    except orjson.JSONDecodeError:
+        pass
+    raise InvalidParams("fields must be the configuration that the page had: open the page of the toolset again")
 
 
 def _read_change(fields: dict[str, str]) -> ToolsetChange:

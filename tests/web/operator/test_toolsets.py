@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,10 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def post(hub: Hub, path: str, status: int = 303, ticks: str = "", **fields: Any) -> Any:
-    """Send the form of a page; `ticks` are origins."""
-    sent = {"csrf": csrf(hub, path), **fields, **{f"choose:{one}": "on" for one in ticks.split()}}
+    """Send the form of a page; `ticks` are origins, of the chosen tools in `had` and of others."""
+    had, chosen = str(fields.get("had", "")).split("\n"), ticks.split()
+    sent = {"csrf": csrf(hub, path), **fields, **{f"choose:{one}": "on" for one in chosen if one not in had}}
+    sent |= {f"choose-{place}": "on" for place, one in enumerate(had) if one in chosen}
     answer = hub.client.post(path, data=sent, headers=BROWSER)
     assert answer.status_code == status, answer.get_data(as_text=True)[:3000]
     return answer
@@ -127,6 +131,98 @@ def test_a_form_leaves_what_it_does_not_show(hub: Hub) -> None:
     form: dict[str, Any] = {"had": "jq.keys\ngit.log\ngit.diff\ngit.push"}
     post(hub, "/toolsets/kept", ticks="jq.keys git.log git.push", action="save", **form)
     assert stored(hub, "kept") == {**written, "exclude": ["git.diff"]}
+
+
+SHAPED = {
+    "mine": {
+        "from": "git.log",
+        "title": "Mine",
+        "result": "ascii_upcase",
+        "max_bytes": 500,
+        "annotations": {"destructiveHint": True},
+        "arguments": {"repo": {"value": "/srv"}, "count": {"name": "number"}},
+    },
+    "all": {"from": "git.log", "result": ".[:3]"},
+    "plain": "git.log",
+    "other": "git.diff",
+}
+
+
+@pytest.fixture
+def shaped(hub: Hub) -> dict[str, Any]:
+    """A toolset with several tools of one origin, each with something that the form has no control for."""
+    written = {"kind": "toolset", "tools": SHAPED}
+    (hub.servers / "shaped.json").write_text(json.dumps(written))
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
+    return written
+
+
+def press(hub: Hub, html: str, status: int, untick: str = "", action: str = "save", **changed: str) -> Any:
+    """Send the form that a page has, as a browser does; without the tick of the tool `untick`."""
+    form = html[html.index('action="/toolsets/') :]
+    target = unescape(form.removeprefix('action="').partition('"')[0])
+    fields = {key: unescape(value) for key, value in re.findall(r'<input[^>]* name="([^"]*)" value="([^"]*)"', form)}
+    areas = re.findall(r'<textarea name="([^"]*)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL)
+    fields |= {key: unescape(value) for key, value in areas}
+    fields |= dict.fromkeys(re.findall(r'<input type="checkbox" name="([^"]*)" checked>', form), "on")
+    if untick:
+        place = next(key for key, value in fields.items() if key.startswith("was-") and value == untick)
+        del fields[place.replace("was-", "choose-")]
+    answer = hub.client.post(target, data=fields | {"action": action} | changed, headers=BROWSER)
+    assert answer.status_code == status, Reader(answer.text).text[:3000]
+    return answer
+
+
+def test_a_form_that_is_sent_as_it_came_changes_nothing(hub: Hub, shaped: dict[str, Any]) -> None:
+    press(hub, read(hub, "/toolsets/shaped"), 303)
+    assert stored(hub, "shaped") == shaped
+
+
+def test_one_of_several_tools_of_one_origin_is_taken_out_alone(hub: Hub, shaped: dict[str, Any]) -> None:
+    press(hub, read(hub, "/toolsets/shaped"), 303, untick="all")
+    assert stored(hub, "shaped") == {"kind": "toolset", "tools": {k: v for k, v in SHAPED.items() if k != "all"}}
+
+
+def test_a_renamed_tool_keeps_what_the_form_has_no_control_for_also_after_a_check(
+    hub: Hub, shaped: dict[str, Any]
+) -> None:
+    page = read(hub, "/toolsets/shaped")
+    place = next(one for one in re.findall(r'name="was-(\d+)" value="mine"', page))
+    checked = press(hub, page, 200, action="check", **{f"name-{place}": "yours"})
+    press(hub, press(hub, checked.text, 200, action="check").text, 303)
+    renamed = {("yours" if key == "mine" else key): one for key, one in SHAPED.items()}
+    assert stored(hub, "shaped")["tools"] == renamed
+
+
+def test_a_new_toolset_keeps_a_name_from_an_earlier_check(hub: Hub) -> None:
+    fields = {"had": "git.log", "was-0": "log", "name-0": "history", "name": "release"}
+    checked = post(hub, "/toolsets/new", 200, "git.log", action="check", **fields)
+    press(hub, checked.get_data(as_text=True), 303)
+    assert stored(hub, "release")["tools"] == {"history": "git.log"}
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [
+        *("{", "[]", '{"kind": "documents", "root": "/etc"}', '{"kind": "toolset", "tools": {"a": 1}}'),
+        '{"kind": "toolset", "include": "git"}',
+        '{"kind": "toolset", "tools": {"a": {"from": "git.log", "arguments": {"b": 1}}}}',
+    ],
+)
+def test_fields_that_no_page_had_are_refused(hub: Hub, carried: str) -> None:
+    answer = post(hub, "/toolsets/new", 400, "git.log", action="save", name="release", fields=carried)
+    assert "must be the configuration that the page had" in Reader(answer.get_data(as_text=True)).text
+    assert not (hub.servers / "release.json").exists()
+
+
+def test_a_new_toolset_never_takes_the_place_of_a_server(hub: Hub) -> None:
+    """A server of the boot image has no file in the folder, and one there would replace it for everybody."""
+    tools = list(hub.catalogue.find_any("jq").tools)
+    answer = post(hub, "/toolsets/new", 400, "git.log", name="jq", action="save")
+    assert "this hub has a server of this name" in Reader(answer.get_data(as_text=True)).text
+    assert not (hub.servers / "jq.json").exists()
+    assert list(hub.catalogue.find_any("jq").tools) == tools
 
 
 def test_a_search_narrows_the_tools_that_are_offered(hub: Hub) -> None:
