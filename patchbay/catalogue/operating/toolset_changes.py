@@ -112,9 +112,7 @@ class Toolsets:
 
     def draft_new(self, name: str, change: ToolsetChange) -> DraftedToolset:
         """Return the new toolset that a change would make. Raises ConfigError."""
-        check_new(self._folder, name)
-        if self._servers.find_any(name) is not None:
-            raise ConfigError(name, "", "expected a new name: this hub has a server of this name")
+        self._check_is_new(name)
         entries = list(dict.fromkeys([*change.entries, *filter(self._is_there, change.called)]))
         if not entries and change.called:
             raise ConfigError(name, "", f"none of the called tools is there now: {', '.join(change.called[:5])}")
@@ -141,9 +139,16 @@ class Toolsets:
         raise ConfigError("do", "", f"expected one of {', '.join(ACTIONS)}; it is {change.do!r:.40}")
 
     def create(self, name: str, drafted: DraftedToolset) -> None:
-        """Write the file of a new toolset. Raises ConfigError; then nothing is written."""
-        check_new(self._folder, name)
+        """Write the file of a new toolset. Raises ConfigError, also for a name that any server has; then
+        nothing is written.
+        """
+        self._check_is_new(name)
         write_configuration(self._folder, name, drafted.fields)
+
+    def _check_is_new(self, name: str) -> None:
+        check_new(self._folder, name)
+        if self._servers.find_any(name) is not None:
+            raise ConfigError(name, "", "expected a new name: this hub has a server of this name")
 
     def base_of(self, server: Server) -> str:
         """Return the CID of the stored configuration of a toolset; empty for one that only a variable has."""
