@@ -49,6 +49,9 @@ from patchbay.wire.requests.wsgi import request_of
 SAVED = "saved"
 """What the page says after a change was stored."""
 
+MAX_FORM_FIELDS = 300
+"""Fields of the form: some dozens for the server, and a few for each of MAX_TOOLS tools."""
+
 LOCAL_FIELDS = ("root", "address", "document", "base", "oauth", "credentials")
 """Fields that name files or addresses of the hub's machine."""
 
@@ -125,7 +128,7 @@ class ServerSettingsForm:
 
         Raises Refused for a form of another site, ReadOnly, and ConfigError for settings that are not here.
         """
-        fields, refused = read_draft_form(self._site)
+        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS)
         stored = read_settings(self._store, server)
         draft = SettingsDraft(
             fields.get("text", fields.get("shown", stored.text)),

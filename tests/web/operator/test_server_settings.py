@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from patchbay.web.operator.settings_fields import MAX_TOOLS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read
 from tests.wire.hostile import Reader
@@ -23,6 +24,7 @@ SHAPED = {
     "resources": {"map": {"uri": "town://map", "text": "x"}},
     "limits": {"inline": 100},
 }
+MANY = "\n\n\n".join(f'def tool_{n}() -> str:\n    """Do {n}."""\n    return "{n}"' for n in range(MAX_TOOLS))
 FAR = {"kind": "upstream", "address": "http://127.0.0.1:1/mcp"}
 
 
@@ -30,6 +32,7 @@ FAR = {"kind": "upstream", "address": "http://127.0.0.1:1/mcp"}
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub for these changes alone; each test changes a server of its own."""
     files = {f"{name}.py": CALM for name in ("plain", "shaped", "wrong", "both", "stale", "told", "places", "lent")}
+    files["many.py"] = MANY
     files |= {f"{name}.mcp.json": json.dumps(SHAPED) for name in ("shaped", "wrong", "both", "told")}
     files |= {"far.json": json.dumps(FAR), "notes.json": json.dumps({"kind": "documents", "root": "/usr/share/doc"})}
     found = Hub(tmp_path_factory.mktemp("settings"), files).log_in()
@@ -85,6 +88,13 @@ def test_the_form_of_a_server_without_a_configuration_makes_one_that_still_lists
     server = next(one for one in hub.catalogue.all() if one.name == "plain")
     assert server.title == "Plain words" and server.timeout == 7
     assert server.tools["wait"].target["approve"] is True
+
+
+def test_a_form_with_as_many_tools_as_it_shows_can_be_saved(hub: Hub) -> None:
+    form = form_of(hub, "many")
+    assert sum(key.startswith("tools.") and key.endswith(".approve") for key in form) == MAX_TOOLS
+    send(hub, "many", 303, form, title="Many")
+    assert stored(hub, "many.mcp.json")["title"] == "Many"
 
 
 def test_what_the_form_does_not_know_stays_and_an_empty_field_is_removed(hub: Hub) -> None:
