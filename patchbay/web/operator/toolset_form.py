@@ -119,10 +119,8 @@ def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str]) 
             arguments[key.strip()] = {"value": _read_value(value)}
         else:
             wrong.append(f"the fixed arguments of {was}: expected NAME=VALUE on each line; got {line!r:.80}")
-    for member, value in (("arguments", arguments), ("description", description)):
-        named[member] = value
-        if not value:
-            del named[member]
+    named |= {"arguments": arguments, "description": description}
+    named = {member: one for member, one in named.items() if one or member not in ("arguments", "description")}
     if name != was and name in tools:
         return [*wrong, f"the name of {was}: expected another one, because {name} is there already"]
     if name == was and (named == said or (not isinstance(said, dict) and named.keys() == {"from"})):
