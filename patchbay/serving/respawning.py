@@ -81,11 +81,15 @@ class Worker:
 
     def __init__(self, run: Callable[[int], None], place: int, on_end: Callable[[Worker], None]) -> None:
         self.place = place
-        self.is_ended_by_us = False
+        self.is_ended_by_us = self.is_counted = False
         self._process: BaseProcess = _context().Process(target=run, args=(place,), name="patchbay-worker")
         self._process.start()
         self.begun = time.monotonic()
-        threading.Thread(target=self._watch, args=(on_end,), name="worker", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, args=(on_end,), name="worker", daemon=True).start()
+        except RuntimeError:  # the system has no more threads: a worker that is not watched could not be replaced
+            self._process.kill()
+            raise
 
     @property
     def id(self) -> int | None:
@@ -104,6 +108,10 @@ class Worker:
         """Tell it to end after its calls."""
         self.is_ended_by_us = True
         self._process.terminate()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, at most so many seconds."""
+        self._process.join(seconds)
 
     def end_within(self, seconds: float) -> None:
         """Wait for its end, and kill it after so many seconds."""
@@ -144,6 +152,8 @@ class Supervisor:
         self._changed = SignalEvent()
         self._is_stopping = self._reloads = self._is_hopeless = False
         self._workers: list[Worker] = []
+        self._leaving: list[Worker] = []
+        """Replaced workers that still end their calls when the hub is to stop."""
         self._ended: deque[Worker] = deque()
         self._backoff = Backoff()
         self._short_lives = ShortLives()
@@ -156,20 +166,26 @@ class Supervisor:
         self._workers = [self._start() for _ in range(self._count)]
         watch = (self._heartbeats, lambda: self._is_stopping, self._list_processes)
         threading.Thread(target=end_hung_workers, args=watch, name="hung workers", daemon=True).start()
-        while not self._is_stopping:
-            self._changed.wait()
-            self._changed.clear()
-            self._replace_ended()
-            if self._reloads and not self._is_stopping:
-                self._reloads = False
-                self._replace_all()
+        try:
+            while not self._is_stopping:
+                self._changed.wait()
+                self._changed.clear()
+                self._replace_ended()
+                if self._reloads and not self._is_stopping:
+                    self._reloads = False
+                    self._replace_all()
+        finally:
+            self._end_all()
+        return not self._is_hopeless
+
+    def _end_all(self) -> None:
+        """End the workers: those that still run after `kill_seconds` are killed."""
         self._on_stop()
         for worker in self._workers:
             worker.terminate()
         until = time.monotonic() + self._kill_seconds
-        for worker in self._workers:
+        for worker in (*self._workers, *self._leaving):
             worker.end_within(until - time.monotonic())
-        return not self._is_hopeless
 
     def _stop(self, *_: object) -> None:
         self._is_stopping = True
@@ -207,7 +223,8 @@ class Supervisor:
         while self._ended and not self._is_stopping:
             ended = self._ended.popleft()
             self._heartbeats.clear(ended.place)
-            if self._short_lives.add(time.monotonic() - ended.begun):
+            is_new, ended.is_counted = not ended.is_counted, True
+            if is_new and self._short_lives.add(time.monotonic() - ended.begun):
                 log.error(
                     "%d workers in a row ended within %g seconds after their start: the hub stops, because another"
                     " start does not help. The lines above say why they ended; `patchbay doctor` checks the machine",
@@ -217,8 +234,19 @@ class Supervisor:
                 self._is_hopeless = self._is_stopping = True
                 return
             self._pause()
-            if not self._stops() and ended in self._workers:
-                self._workers[self._workers.index(ended)] = self._start()
+            if not self._stops() and ended in self._workers and not self._replace(ended):
+                return
+
+    def _replace(self, ended: Worker) -> bool:
+        """Start a worker in the place of one that has ended; False when the system has no process or thread for it."""
+        try:
+            self._workers[self._workers.index(ended)] = self._start()
+        except (OSError, RuntimeError) as problem:
+            log.error("no worker process can be started now: %s; the next try follows", problem)
+            self._ended.append(ended)
+            self._changed.set()
+            return False
+        return True
 
     def _replace_all(self) -> None:
         """Start a new worker in the place of each, and end the old one once the new one serves."""
@@ -227,11 +255,38 @@ class Supervisor:
                 return
             while self._started.acquire(block=False):
                 continue
-            new = self._workers[number] = self._start()
-            until = time.monotonic() + START_SECONDS
-            while not self._started.acquire(timeout=LOOK_SECONDS):
-                if self._stops() or not new.is_alive() or time.monotonic() > until:
-                    break
+            try:
+                new = self._start()
+            except (OSError, RuntimeError) as problem:
+                log.error("the workers are not replaced: no process can be started now: %s", problem)
+                return
+            self._workers[number] = new
+            if not self._serves(new) and not self._stops():
+                log.error("the workers are not replaced: a new one did not serve within %g s", START_SECONDS)
+                self._workers[number] = old
+                new.terminate()
+                new.end_within(self._kill_seconds)
+                self._heartbeats.clear(new.place)
+                return
             old.terminate()
-            old.end_within(self._kill_seconds)
+            self._wait_for_end(old)
             self._heartbeats.clear(old.place)
+
+    def _serves(self, new: Worker) -> bool:
+        """Wait until a new worker serves; False when it has ended, or takes too long, or the hub is to stop."""
+        until = time.monotonic() + START_SECONDS
+        while not self._started.acquire(timeout=LOOK_SECONDS):
+            if self._stops() or not new.is_alive() or time.monotonic() > until:
+                return False
+        return True
+
+    def _wait_for_end(self, old: Worker) -> None:
+        """Wait until an old worker has ended its calls, and meanwhile replace others; a stop ends the wait."""
+        until = time.monotonic() + self._kill_seconds
+        while old.is_alive() and time.monotonic() < until and not self._stops():
+            self._replace_ended()
+            old.wait(LOOK_SECONDS)
+        if not self._stops():
+            old.end_within(0.0)
+        else:
+            self._leaving.append(old)

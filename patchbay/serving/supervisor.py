@@ -74,6 +74,11 @@ class OnceAcrossProcesses:
         """Whether this is the first call in any process."""
         return self._left.acquire(block=False)
 
+    @property
+    def has_happened(self) -> bool:
+        """Whether there was a call in any process."""
+        return bool(self._left.get_value() == 0)
+
 
 def serve(settings: Settings, create_app: Callable[[Settings], HubApplication]) -> int:
     """Serve until a signal ends the hub; return the exit code. Raises AddressTaken, and FolderInUse beside another hub.
@@ -135,7 +140,7 @@ def run_worker(
     heartbeats.begin(place)
     forget_request_variables()
     with without_collections():
-        app = _make_app(settings, create_app, refused)
+        app = _make_app(settings, create_app, announced, refused)
     parts = app.parts
     parts.health.watch(heartbeats.describe_problem)
     parts.pages.prepare(lambda: parts.for_pages.site.prepare())
@@ -160,12 +165,21 @@ def run_worker(
 
 
 def _make_app(
-    settings: Settings, create_app: Callable[[Settings], HubApplication], refused: OnceAcrossProcesses
+    settings: Settings,
+    create_app: Callable[[Settings], HubApplication],
+    announced: OnceAcrossProcesses,
+    refused: OnceAcrossProcesses,
 ) -> HubApplication:
-    """Make the Flask application. Where the settings or the boot image are refused, say why once, and end the hub."""
+    """Make the Flask application. Where the settings or the boot image are refused, say why once, and end the hub.
+
+    A hub that has served already goes on with its other workers: a mistake in the boot image does not end it.
+    """
     try:
         return create_app(settings)
     except PatchbayError as problem:
+        if announced.has_happened:
+            log.error("this worker does not start: %s", problem)
+            sys.exit(exit_codes.USAGE)
         if refused.is_first():
             print_line(f"patchbay: {problem}")
         os.kill(os.getppid(), signal.SIGTERM)

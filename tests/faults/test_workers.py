@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.descriptors import list_descriptors
 from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together
 from tests.serving.running import ONE_WORKER, Hub, marks, running
@@ -131,6 +133,24 @@ def test_workers_that_are_replaced_one_by_one_lose_nothing(tmp_path: Path) -> No
     assert not load.kinds(CUT)
     written = [int(line) for line in (marks(tmp_path) / "journal").read_text().split()]
     assert sorted(written) == sorted(right(load))
+
+
+def test_a_reload_that_cannot_start_keeps_the_workers_that_serve(tmp_path: Path) -> None:
+    """A mistake in the boot image, made while the hub runs, ends neither the hub nor a worker that serves."""
+    served(tmp_path, plain=VERSION.format(1))
+    image = Path(shutil.copytree(ROOT / "reference_templates", tmp_path / "image")) / "default.boot.json"
+    with running(tmp_path, "--workers", "2", "--boot", str(image)) as hub:
+        until(lambda: hub.listening() == 2, "two workers take connections")
+        before, whole = hub.workers(), image.read_bytes()
+        image.write_bytes(b"{")
+        hub.process.send_signal(signal.SIGHUP)
+        until(lambda: hub.workers() - before, "a new worker is started")
+        until(lambda: hub.workers() == before, "the new one is gone, and the old ones serve")
+        assert hub.accepts()
+        image.write_bytes(whole)
+        hub.process.send_signal(signal.SIGHUP)
+        until(lambda: len(now := hub.workers()) == 2 and not now & before, "every worker is a new one")
+        assert hub.end() == 0
 
 
 def versions(load: Load) -> Sequence[int]:
