@@ -28,6 +28,9 @@ ACTIVITY = "activity"
 ACTIVITY_MODES = ("none", "digest", "keep")
 """Its values, from the least to the most."""
 
+RENAMED_FROM = "renamed_from"
+"""The member of the target of a tool that a mount renames: the server and the name there, by which denials hold too."""
+
 EXCLUDED = "excluded"
 """The member of the target of a template of a toolset with the patterns that the toolset excludes."""
 

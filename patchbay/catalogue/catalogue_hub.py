@@ -45,6 +45,7 @@ from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, scheme_of
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
+from patchbay.catalogue.visible_catalogue import is_denied_by_older_name
 from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
@@ -284,7 +285,7 @@ class CatalogueHub:
         found = server.entry(entry.kind, origin.name)
         is_hidden = server.audience is not None and origin.name in server.audience.hidden_from(call.principal)
         is_denied = seen.forbids(origin.server, origin.name) or (uri != "" and seen.forbids(origin.server, uri))
-        if found is None or is_hidden or is_denied:
+        if found is None or is_hidden or is_denied or is_denied_by_older_name(seen, found):
             raise ToolFailed(f"{shown} is not available now")
         if found.digest != origin.digest:
             raise ToolFailed(f"{shown} has changed since it was listed: list the tools again")

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.contents.reading import ReadableContents
 from patchbay.catalogue.servers import Server
+from patchbay.descriptors import RENAMED_FROM, Descriptor
 from patchbay.store import Store
 
 
@@ -102,3 +103,15 @@ class VisibleToAll:
     def hears_of(self, server: str, uri: str | None = None) -> bool:
         """Return True: every notification is sent."""
         return True
+
+
+class Forbidding(Protocol):
+    """Says whether a denial forbids an entry of a server."""
+
+    def forbids(self, server: str, entry: str, /) -> bool: ...
+
+
+def is_denied_by_older_name(rights: Forbidding, one: Descriptor) -> bool:
+    """Whether a denial covers the name that a renamed tool has at its mounted server."""
+    older = one.target.get(RENAMED_FROM)
+    return older is not None and rights.forbids(*older)

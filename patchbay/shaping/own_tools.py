@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from patchbay.activation import Call, Events, Handler
-from patchbay.descriptors import Descriptor, Problem
+from patchbay.descriptors import RENAMED_FROM, Descriptor, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Fields
 from patchbay.shaping.tools import MAX_BYTES, ShapedTool, check_shape, parse_shape, run_alone, shape_tool
@@ -35,8 +35,8 @@ def check_own_tools(fields: Fields, where: str) -> None:
             raise ConfigError(where, f"tools.{key}.name", f"expected another name: {other} has this one")
 
 
-def shape_own_tools(fields: Fields, tools: Mapping[str, Descriptor], handler: Handler) -> OwnTools:
-    """Return the tools of a server with those that its configuration shapes.
+def shape_own_tools(server: str, fields: Fields, tools: Mapping[str, Descriptor], handler: Handler) -> OwnTools:
+    """Return the tools of a server with those that its configuration shapes; `server` is its name.
 
     A tool that cannot be shaped is not listed, and neither is one whose name the configuration gives to another.
     """
@@ -58,6 +58,8 @@ def shape_own_tools(fields: Fields, tools: Mapping[str, Descriptor], handler: Ha
             made.problems.append(Problem(problem.where or f"tools.{key}", f"not listed: {problem.expected}"))
             continue
         target = {**tool.target, **({MAX_BYTES: one.max_bytes} if one.max_bytes is not None else {})}
+        if name != key:
+            target[RENAMED_FROM] = (server, key)
         if one.changes_calls:
             shaped[name] = one
             target[SHAPED] = name

@@ -11,6 +11,7 @@ import pytest
 
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
+from tests.access.team import new_key, set_grants, team_hub
 from tests.client.bad import Handler, Json, serving
 from tests.hubs import MODERN, Hub
 from tests.kinds.toolset.sets import listed, problems, toolset
@@ -106,6 +107,25 @@ def test_what_cannot_be_shaped_is_not_listed_and_named(hub: Hub) -> None:
     assert found["tools.history"] == "not listed: another tool has its name"
     assert "is looser than the origin says" in found["tools.plain.annotations.readOnlyHint"]
     assert found["tools.statsu"] == "there is no tool statsu; did you mean status?"
+
+
+def test_a_denial_of_the_name_at_the_mounted_server_holds_for_the_name_that_the_mount_gives(tmp_path: Path) -> None:
+    with serving() as start:
+        mount = {"kind": "upstream", "address": start(answer_calls, answer_lists).url, "era": "legacy", "tools": TOOLS}
+        sets = {"release.json": toolset(tools={"past": "git.history"}), "outer.json": toolset(include=["release.*"])}
+        hub = team_hub(tmp_path, {"git.json": json.dumps(mount), **sets})
+        until(lambda: "past" in hub.catalogue.find("outer").tools, "the tools of the mount")
+        everything = {"grants": [{"to": ["key:ann"], "may": ["call"], "on": ["git", "release", "outer"]}]}
+        denied = {**everything, "denials": [{"to": ["key:ann"], "on": ["*.git_*"]}]}
+        ann = new_key(hub, "ann")
+        for server, tool in (("git", "history"), ("release", "past"), ("outer", "past"), ("", "git__history")):
+            params = {"name": tool, "arguments": {}}
+            set_grants(hub, everything)
+            assert "/srv/product" in json.dumps(hub.modern(server, "tools/call", params, headers=ann).last), server
+            set_grants(hub, denied)
+            assert "/srv/product" not in json.dumps(hub.modern(server, "tools/call", params, headers=ann).last), server
+        assert {one["name"] for one in hub.modern("git", "tools/list", headers=ann).result["tools"]} == {"status"}
+        hub.close()
 
 
 @pytest.mark.parametrize(

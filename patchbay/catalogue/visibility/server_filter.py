@@ -2,7 +2,8 @@
 
 A tool needs the action `call`; a resource, template, prompt, event type or skill needs `read`; the server itself is
 there when one of its entries is, or when the caller may `see` it. A denial of an origin hides the entry of a toolset
-too, and where the toolset says so, its caller needs the right on the origin as well.
+too, and where the toolset says so, its caller needs the right on the origin as well. A denial of the name that a
+tool has at a mounted server hides it also under the name that the mount gives it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 from patchbay.boot.grants import CALL, READ, SEE
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.visible_catalogue import Visibility
+from patchbay.catalogue.visible_catalogue import Visibility, is_denied_by_older_name
 from patchbay.descriptors import Descriptor
 
 Entry = TypeVar("Entry")
@@ -25,6 +26,7 @@ def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = fr
     """
     own = rights.only_about(server.name)
     tools = _allowed(server.name, server.tools, own, CALL, hidden)
+    tools = {name: one for name, one in tools.items() if not is_denied_by_older_name(rights, one)}
     resources, templates, prompts, events = (
         _allowed(server.name, group, own, READ, hidden)
         for group in (server.resources, server.templates, server.prompts, server.events)

@@ -56,7 +56,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
             del found[kind][name]
     if standing.accounts is not None and not last.revision:
         found["tool"][SIGN_IN] = sign_in_tool(server.name)
-    own = shape_own_tools(server.fields, found["tool"], upstream_handler(standing))
+    own = shape_own_tools(server.name, server.fields, found["tool"], upstream_handler(standing))
     introduction = {**last.info, "instructions": last.instructions}
     if INTRODUCTION in pins.held:
         introduction = dict(standing.approved_introduction())

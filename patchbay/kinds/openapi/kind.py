@@ -49,7 +49,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     introduction = standing.approved_introduction() if INTRODUCTION in pins.held else found.introduction
     tools = {name: one for name, one in found.tools.items() if ("tool", name) not in pins.held}
     shown = {name: _for_all_clients(one.descriptor) for name, one in tools.items()}
-    own = shape_own_tools(server.fields, shown, api_handler(standing, ApiTools(found.api, tools)))
+    own = shape_own_tools(server.name, server.fields, shown, api_handler(standing, ApiTools(found.api, tools)))
     return ServerParts(
         own.handler,
         own.tools,

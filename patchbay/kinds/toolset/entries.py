@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor, Origin, Problem
+from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, RENAMED_FROM, Descriptor, Origin, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import Toolset
@@ -19,7 +19,7 @@ from patchbay.shaping.tools import AS_IT_IS, MAX_BYTES, ShapedTool, shape_tool
 ENTRY = "entry"
 """The member of a target that names the tool of the toolset."""
 
-PASSED_ON = ("streams", "approve", "job")
+PASSED_ON = ("streams", "approve", "job", RENAMED_FROM)
 """The members of a target that also hold for a call through a toolset."""
 
 _APP_MEMBERS = ("ui", "ui/resourceUri")
