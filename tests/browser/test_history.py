@@ -191,7 +191,7 @@ def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab, hub: H
     expect(page.locator(".markdown").get_by_role("listitem")).to_have_count(2)
     page = tab.open(f"/cid/{cid_of(GREET.encode())}")
     expect(page.locator(".t-keyword").first).to_have_text("def")
-    expect(page.get_by_role("link", name="servers/filed")).to_be_visible()
+    expect(page.get_by_role("link", name="server filed", exact=True)).to_be_visible()
     root = answered(tab.base, "/history")["changes"][0]["cid"]
     page = tab.open(f"/cid/{root}")
     page.locator("#out ~ .scroll").get_by_role("link").first.click()
