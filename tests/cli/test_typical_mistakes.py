@@ -43,7 +43,7 @@ def mistake(what: str, line: str, message: str, step: str) -> Mistake:
 
 MISTAKES = [
     # Commands and options
-    mistake("a wrong command", "lst", "there is no command 'lst'", "did you mean 'list'?"),
+    mistake("a wrong command", "lst", "there is no command 'lst'", "did you mean 'list' or 'toolset'?"),
     mistake("a wrong option", "serve --prot 1", "No such option '--prot'", "Did you mean one of"),
     mistake("an option before the command", "--port 9000", "No such option '--port'", "Options come after a command"),
     mistake("a missing argument", "show", "Missing argument 'NAME'", "Try 'patchbay show --help' for help."),

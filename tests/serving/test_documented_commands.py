@@ -33,6 +33,7 @@ RUN_ELSEWHERE = {
     "docs/commands.md": "tests/cli/servers/test_commands_page.py runs all of it",
     "docs/discovery.md": "tests/cli/test_registry.py runs the same commands with a registry of its own",
     "docs/exploring.md": "tests/client/test_exploring_page.py runs all of it",
+    "docs/toolsets.md": "tests/cli/servers/test_toolsets.py runs the same commands with servers of its own",
 }
 NOT_RUN = {
     **dict.fromkeys(
@@ -111,7 +112,7 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
             said = run(line.replace(HUB, hub.url), tmp_path, hub)
             for name in SERVER_FILE.findall(line):
                 until_every_worker(partial(is_served, hub, name), f"the server {name}")
-            assert said.strip() == shown.strip() if shown else True, line
+            assert said.strip() == shown.strip() if shown else True, f"{line} printed:\n{said}"
             ran.append(line.split()[0])
     assert {"cat", "curl", "patchbay", "cp", "jn"} <= set(ran)
     for name in ("bash", "jane"):

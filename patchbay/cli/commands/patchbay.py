@@ -29,7 +29,7 @@ HUB = {
     ),
     "toolset": LateCommand(
         "patchbay.cli.commands.servers.toolsets:toolset_group",
-        "Choose the tools that a model sees, with the price of their list.",
+        "Choose the tools that a model sees.",
     ),
     "enable": LateCommand(
         "patchbay.cli.commands.servers.switching:enable_command",
@@ -121,7 +121,7 @@ HUB = {
     ),
     "uninstall": LateCommand(
         "patchbay.cli.commands.clients.installing:uninstall_command",
-        "Take this hub out of the settings file of CLIENT.",
+        "Remove this hub from the settings file of CLIENT.",
     ),
     "import": LateCommand(
         "patchbay.cli.commands.clients.importing:import_command",
@@ -196,6 +196,7 @@ SECTIONS = {
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore"),
         *("versions", "diff", "rollback", "logs", "approvals"),
         *("search", "try", "add", "mount", "outdated", "unmount", "approve", "pins"),
+        "toolset",
     ),
     "Call": (
         *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),

@@ -50,7 +50,7 @@ Answer = dict[str, Any]
     ),
 )
 def toolset_group() -> None:
-    """Choose the tools that a model sees, with the price of their list.
+    """Choose the tools that a model sees.
 
     A toolset is a server with an address of its own, /mcp/NAME. NAME mcp is the list of all servers, /mcp.
     """
