@@ -14,8 +14,10 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from patchbay.background import BackgroundLoop
+from patchbay.client.connection.connection import Connection
 from patchbay.errors import PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import Notification
@@ -23,10 +25,6 @@ from patchbay.occurrences.records import record_event, record_gap
 from patchbay.occurrences.sources import Batch, EventQuery, JournalSource
 from patchbay.store import Store
 from patchbay.upstreams.pushing.received_events import MAX_CURSOR, UpstreamEventFailure, is_event
-
-if TYPE_CHECKING:
-    from patchbay.background import BackgroundLoop
-from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 
