@@ -44,11 +44,12 @@ def send_signal(pid: int, number: int) -> str:
     return "sent"
 
 
-def listen(port: int) -> str:
-    """Listen on the port of the hub beside it."""
+def listen(host: str, port: int) -> str:
+    """Listen on a port of an address, beside another program that listens there if the kernel permits it."""
     with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(("127.0.0.1", port))
+        listener.bind((host, port))
         listener.listen()
     return "listening"
 

@@ -147,11 +147,12 @@ def let_go() -> str:
     return "closed"
 
 
-def listen(port: int) -> str:
-    """Listen on the port of the hub beside it."""
+def listen(host: str, port: int) -> str:
+    """Listen on a port of an address, beside another program that listens there if the kernel permits it."""
     with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(("127.0.0.1", int(port)))
+        listener.bind((host, int(port)))
         listener.listen()
     return "listening"
 

@@ -21,6 +21,7 @@ import pytest
 
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES, PRIVACY
+from tests.attacks.ports import ANY_ADDRESS, HOST, IN_USE, OTHER_ADDRESS
 from tests.attacks.posting import post
 from tests.checkout import ROOT
 from tests.databases import ORDINARY_USER
@@ -238,8 +239,12 @@ def test_it_reads_temporary_files_of_others(scene: Scene) -> None:
 
 
 def test_it_listens_on_the_port_of_the_hub(scene: Scene) -> None:
+    """The hub shares its port with no program; Landlock refuses the same port of other addresses of the machine too."""
     held = LANDLOCK in scene.names and landlock.version() >= landlock.NETWORK_ABI
-    assert scene.is_refused("listen", scene.hub.port) == held
+    for host in (HOST, ANY_ADDRESS):
+        found = scene.attack("listen", host, scene.hub.port)
+        assert found.startswith("refused: ") and (IN_USE in found) == (not held), (host, found)
+    assert scene.is_refused("listen", OTHER_ADDRESS, scene.hub.port) == held
 
 
 def test_it_removes_what_hides_the_data_of_the_hub(scene: Scene) -> None:

@@ -20,6 +20,7 @@ import pytest
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from tests.attacks.attackers import WAYS, attack, attack_with_power, attacked, command, is_refused
+from tests.attacks.ports import ANY_ADDRESS, HOST, IN_USE, OTHER_ADDRESS
 from tests.checkout import ROOT
 from tests.serving.running import ONE_WORKER, Hub, marks
 from tests.waiting import BOUND, until
@@ -141,10 +142,14 @@ def test_it_signals_the_supervisor_the_workers_and_the_fork_server(scene: Scene)
 
 
 def test_it_listens_on_the_port_of_the_hub(scene: Scene) -> None:
-    """The workers share the port; a tool on the same port would receive requests with the operator's cookie."""
+    """A tool on the same port, or on that port of another address, would receive the operator's cookie."""
     held = LANDLOCK in scene.names and landlock.version() >= landlock.NETWORK_ABI
-    assert is_refused(attack(scene.hub, "listen", port=scene.hub.port)) == held
-    assert attack(scene.hub, "listen", port=0) == "listening"
+    for host in (HOST, ANY_ADDRESS):
+        found = attack(scene.hub, "listen", host=host, port=scene.hub.port)
+        assert is_refused(found) if held else IN_USE in found, (host, found)
+    found = attack(scene.hub, "listen", host=OTHER_ADDRESS, port=scene.hub.port)
+    assert is_refused(found) if held else found == "listening", found
+    assert attack(scene.hub, "listen", host=HOST, port=0) == "listening"
 
 
 def test_it_leaves_files_for_the_next_call(scene: Scene) -> None:
