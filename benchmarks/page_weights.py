@@ -64,7 +64,7 @@ PERSONAL = {
 }
 OPERATOR = {
     "Access": "/access?as=key:ci",
-    "Hub": "/hub",
+    "Hub": "/settings",
     "Keys": "/access/keys",
     "People": "/people",
     "Pins": "/pins",

@@ -94,7 +94,7 @@ PAGES = {
     "activity": "/activity",
     "no-activity": "/activity?tool=none",
     "operator": "/login",
-    "hub": "/hub",
+    "hub": "/settings",
     "error": "/servers/absent",
 }
 

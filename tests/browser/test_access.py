@@ -43,7 +43,7 @@ OPERATORS = (
         "/registry/updates",
         "/schedules",
         "/nodes",
-        "/hub",
+        "/settings",
         "/audit",
         "/people",
         "/pins",

@@ -38,7 +38,7 @@ def test_settings_and_the_pages_of_the_hub_are_reached_by_keyboard_without_scrip
 def test_the_page_has_no_violation_and_fits(browser: Browser, base: str, served: Hub, size: str) -> None:
     """WCAG 2.2 AA, in both colour schemes, with all settings open."""
     tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(served)
-    page = tab.open("/hub")
+    page = tab.open("/settings")
     page.locator("summary").filter(has_text="settings with their default").click()
     assert "\n".join(violations(tab)) == ""
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

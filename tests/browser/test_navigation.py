@@ -49,7 +49,7 @@ def test_the_open_menu_has_no_violation_and_no_page_of_a_section_is_too_wide(
     page = tab.log_in(served).page
     page.get_by_role("button", name="Menu").click()
     assert "\n".join(violations(tab)) == ""
-    for path in ("/", "/access", "/approvals", "/hub", "/variables", "/schedules", "/servers/everything"):
+    for path in ("/", "/access", "/approvals", "/settings", "/variables", "/schedules", "/servers/everything"):
         tab.open(path)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
     tab.close()

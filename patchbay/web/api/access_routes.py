@@ -70,7 +70,7 @@ ACCESS_PAGES = (
     ),
     Route(
         "GET",
-        "/hub",
+        "/settings",
         "The settings that the hub was started with, without secrets, and the pages about the hub.",
         schema_ref("Hub"),
         page=True,

@@ -57,7 +57,14 @@ PAGES = (
         ),
     ),
     *SERVER_PAGES,
-    Route("GET", "/variables", "All variables.", schema_ref("Variables"), page=True),
+    Route(
+        "GET",
+        "/variables",
+        "All variables.",
+        schema_ref("Variables"),
+        page=True,
+        query=(Query("name", "The name that the form of a new variable has."),),
+    ),
     Route("GET", "/variables/<name>", "A variable and its history.", schema_ref("Variable"), page=True),
     Route("GET", "/history", "All roots, newest first.", schema_ref("History"), page=True, query=(_BEFORE,)),
     Route(

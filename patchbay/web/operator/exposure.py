@@ -8,6 +8,7 @@ from patchbay.catalogue.rows import RESERVED
 from patchbay.errors import ConfigError
 from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.settings import PERSONAL, Settings
+from patchbay.web.api.routes import ALL_ROUTES
 
 
 def check_exposure(settings: Settings) -> None:
@@ -27,7 +28,8 @@ def check_exposure(settings: Settings) -> None:
 def check_prefix_is_free(prefix: str) -> None:
     """Raise ConfigError for a path prefix that begins with a path of the hub: `/mcp/echo` could mean two addresses."""
     first = prefix.removeprefix("/").partition("/")[0]
-    if first.lower() in RESERVED | {"mcp"}:
+    paths = {route.path.split("/")[1] for route in ALL_ROUTES}
+    if first and first.lower() in RESERVED | paths:
         raise ConfigError(
             "--path-prefix", "", f"{prefix!r} is refused, because /{first} is a path of the hub: take /hub"
         )

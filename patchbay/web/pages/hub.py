@@ -1,4 +1,4 @@
-"""`/hub`: the settings that the hub was started with, and the way to each page about the hub itself.
+"""`/settings`: the settings that the hub was started with, and the way to each page about the hub itself.
 
 For each setting it has the value, the default, where the value came from, and the sentence of the table of settings.
 Secrets are never shown.
@@ -22,7 +22,7 @@ from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.schedules import list_failed_schedules
 from patchbay.web.pages.site import Site
 
-PAGE = "/hub"
+PAGE = "/settings"
 
 
 class _HubViews:
@@ -103,7 +103,7 @@ def describe_settings(settings: Settings) -> list[dict[str, Any]]:
 
 
 def hub_blueprint(site: Site, services: HubServices) -> Blueprint:
-    """The route `/hub`."""
+    """The route `/settings`."""
     views = _HubViews(site, services)
     pages = Blueprint("hub", __name__)
     pages.add_url_rule(PAGE, "show", views.show)

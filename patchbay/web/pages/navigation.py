@@ -92,7 +92,7 @@ def _access_pages(reader: Reader) -> list[tuple[str, str, str]]:
 def _hub_pages(reader: Reader) -> list[tuple[str, str, str]]:
     """The pages about the hub itself, as `here`, path and label."""
     configuration = [("variables", "/variables", "Variables"), ("history", "/history", "History")]
-    settings = [("hub", "/hub", "Settings")]
+    settings = [("hub", "/settings", "Settings")]
     operator = [
         ("pins", "/pins", "Pins"),
         ("schedules", "/schedules", "Schedules"),

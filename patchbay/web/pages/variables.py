@@ -12,11 +12,11 @@ from flask import Blueprint, Response, request
 
 from patchbay.boot import change_names, find_variable, read_variable_at
 from patchbay.errors import ConfigError, ContentError, InvalidParams, MissingBlob, StaleUpdate
-from patchbay.topics import LISTING, VARIABLES
+from patchbay.topics import ACCESS, LISTING, MCPS, VARIABLES
 from patchbay.web.api.content import check_variable_name
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.server import list_moves
 from patchbay.web.pages.site import Site, UnknownVariable
 from patchbay.web.rendering.content_kinds import decode_text, detect_kind
@@ -42,13 +42,20 @@ class _VariablesViews:
             "variables.html",
             "variables",
             {"variables": rows},
+            name=request.args.get("name", ""),
             refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
         )
 
     def variable(self, name: str) -> Response:
-        """GET /variables/<name>: a variable with its value and history. Raises UnknownVariable."""
+        """GET /variables/<name>: a variable with its value and history. Raises UnknownVariable.
+
+        A variable that the hub reads, and that has no value yet, leads a browser to the form that makes it.
+        """
         self._site.check_shows_everything()
+        reads_json = is_json_address() or wants_json(request.headers.get("Accept", ""))
+        if not reads_json and f"{VARIABLES}{name}" in (ACCESS, LISTING, MCPS) and not self._has_value(name):
+            return redirect_to(f"{PAGE}?name={name}#new")
         return self._page(name)
 
     def create(self) -> Response:
@@ -73,11 +80,14 @@ class _VariablesViews:
             return response
         return redirect_to(PAGE if text is None else f"{PAGE}/{quote(name, safe='')}")
 
+    def _has_value(self, name: str) -> bool:
+        return self._store.names.get(f"{VARIABLES}{name}") is not None
+
     def _set(self, name: str, text: str | None, base: str | None, why: str) -> None:
         """Set a variable, or remove it with None. Raises StaleUpdate, InvalidParams."""
         check_variable_name(name)
         full = f"{VARIABLES}{name}"
-        if base is None and self._store.names.get(full) is not None:
+        if base is None and self._has_value(name):
             raise InvalidParams(f"there is a variable {name} already: open its page to change it")
         cid = None if text is None else self._store.blobs.put(text.encode("utf-8", "replace"))
         reason = format_reason(why, f"{'remove' if text is None else 'set'} variable {name} on a page")

@@ -79,7 +79,7 @@ def test_a_personal_hub_that_other_machines_could_reach_does_not_start(
     assert Settings(**settings).mode == "shared"
 
 
-@pytest.mark.parametrize("prefix", ["/mcp", "/servers/hub", "/Static"])
+@pytest.mark.parametrize("prefix", ["/mcp", "/servers/hub", "/Static", "/settings", "/schedules/hub", "/Audit"])
 def test_a_path_prefix_that_is_a_path_of_the_hub_is_refused(tmp_path: Path, prefix: str) -> None:
     """Behind a proxy that strips the prefix, `/servers/echo` could mean two pages."""
     with pytest.raises(ConfigError, match="is a path of the hub: take /hub"):

@@ -41,6 +41,19 @@ def test_a_variable_is_made_changed_and_removed(hub: Hub) -> None:
     assert hub.client.get("/variables/greeting.json").status_code == 404
 
 
+@pytest.mark.parametrize("name", ["access", "listing"])
+def test_a_variable_of_the_hub_without_a_value_leads_to_the_form_that_makes_it(hub: Hub, name: str) -> None:
+    answer = hub.client.get(f"/variables/{name}", headers=BROWSER)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/variables?name={name}#new")
+    form = read(hub, answer.headers["Location"].partition("#")[0]).partition('id="new"')[2]
+    assert f'<input name="name" value="{name}" required' in form
+    assert hub.client.get(f"/variables/{name}.json").status_code == 404
+
+
+def test_another_variable_without_a_value_is_not_found(hub: Hub) -> None:
+    assert hub.client.get("/variables/nothing", headers=BROWSER).status_code == 404
+
+
 def test_a_form_that_is_too_old_keeps_its_text_and_changes_nothing(hub: Hub) -> None:
     post(hub, "/variables", name="shared", source="one")
     old = read_json(hub.client.get("/variables/shared.json"))["value_cid"]

@@ -33,7 +33,7 @@ def test_each_setting_has_its_value_its_default_its_source_and_its_sentence() ->
 
 
 def test_the_page_has_every_setting_and_leads_to_every_page_of_the_hub(hub: Hub) -> None:
-    shown = read(hub, "/hub")
+    shown = read(hub, "/settings")
     for row in Settings.rows():
         assert f"<code>--{row.name.replace('_', '-')}</code>" in shown
     parts = shown.partition('class="found parts"')[2].partition("</ul>")[0]
@@ -43,18 +43,18 @@ def test_the_page_has_every_setting_and_leads_to_every_page_of_the_hub(hub: Hub)
 
 
 def test_the_page_shows_no_secret(hub: Hub) -> None:
-    for path in ("/hub", "/hub.json"):
+    for path in ("/settings", "/settings.json"):
         assert "hunter2" not in hub.client.get(path).text
-    assert "https://…@registry.example" in read(hub, "/hub")
+    assert "https://…@registry.example" in read(hub, "/settings")
 
 
 def test_only_the_operator_sees_the_settings(hub: Hub) -> None:
     stranger = hub.app.test_client()
-    for path in ("/hub", "/hub.json"):
+    for path in ("/settings", "/settings.json"):
         assert stranger.get(path).status_code == 401
-    assert 'href="/hub"' not in stranger.get("/", headers={"Accept": "text/html"}).text
+    assert 'href="/settings"' not in stranger.get("/", headers={"Accept": "text/html"}).text
 
 
 def test_the_hub_section_begins_with_the_settings(hub: Hub) -> None:
     shown = read(hub, "/variables")
-    assert '<a href="/hub">Settings</a>' in shown.partition('aria-label="Hub"')[2]
+    assert '<a href="/settings">Settings</a>' in shown.partition('aria-label="Hub"')[2]
