@@ -14,10 +14,9 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchbay.background import BackgroundLoop
-from patchbay.client.connection.connection import Connection
 from patchbay.errors import PatchbayError
 from patchbay.events import Log
 from patchbay.jsonrpc import Notification
@@ -25,6 +24,9 @@ from patchbay.occurrences.records import record_event, record_gap
 from patchbay.occurrences.sources import Batch, EventQuery, JournalSource
 from patchbay.store import Store
 from patchbay.upstreams.pushing.received_events import MAX_CURSOR, UpstreamEventFailure, is_event
+
+if TYPE_CHECKING:  # at run time it loads the client's HTTP
+    from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,8 @@ import pytest
 
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
+from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.operator.exposure import PATHS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 from tests.web.operator.test_operators import exposed, hub, link_of, put
@@ -84,3 +86,9 @@ def test_a_path_prefix_that_is_a_path_of_the_hub_is_refused(tmp_path: Path, pref
     """Behind a proxy that strips the prefix, `/servers/echo` could mean two pages."""
     with pytest.raises(ConfigError, match="is a path of the hub: take /hub"):
         Hub(tmp_path, path_prefix=prefix)
+
+
+def test_the_paths_of_the_hub_are_those_of_its_routes() -> None:
+    """They are written a second time, so that the start of a hub loads no page."""
+    begins = {route.path.split("/")[1] for route in ALL_ROUTES}
+    assert {one for one in begins if one and one[0] != "<"} == PATHS

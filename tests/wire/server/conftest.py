@@ -33,8 +33,11 @@ class Served:
     def ask(self, sent: bytes) -> bytes:
         """Send bytes, close the sending half, and return all that comes back."""
         client = self.connect()
-        client.sendall(sent)
-        client.shutdown(socket.SHUT_WR)
+        try:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+        except OSError:  # the server has refused the beginning and closed the connection
+            pass
         return read_all(client)
 
 
