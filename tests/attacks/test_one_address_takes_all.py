@@ -193,7 +193,8 @@ def test_every_caller_waits_for_one_server(hub: Hub, tmp_path: Path) -> None:
         ended.touch()
         answers = [answer(caller) for caller in callers]
     refused = [one for one in answers if is_refused(one)]
-    assert refused and all(b"slow is busy" in one and b"try again in" in one for one in refused)
+    # A call that comes while all threads are taken for a moment is refused for that.
+    assert any(b"slow is busy" in one for one in refused) and all(b"try again" in one for one in refused)
     assert len(refused) + sum(b"waited" in one for one in answers) == len(answers)
     served(hub)
 
