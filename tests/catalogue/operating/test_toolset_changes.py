@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.list_prices import describe_price, estimate_tokens
+from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.toolset_changes import ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import DraftedToolset
 from patchbay.catalogue.servers import Server
@@ -151,11 +152,12 @@ def test_a_change_of_the_list_that_another_process_has_made_stays(hub: Hub, tool
 
 
 def test_a_change_of_the_list_that_was_made_from_an_older_list_is_refused(hub: Hub, toolsets: Toolsets) -> None:
-    other = Toolsets(hub.catalogue, hub.servers, lambda: None)
-    other.apply("mcp", ToolsetChange("add", ("jq",)), "other")
-    for entry in ("echo", "git.push"):
-        with pytest.raises(StaleUpdate, match="Repeat the change"):
-            other.apply("mcp", ToolsetChange("remove" if "." in entry else "add", (entry,)), "other")
+    older = hub.catalogue.listing
+    do(toolsets, "mcp", "add", "jq")
+    with pytest.raises(StaleUpdate, match="Repeat the change"):
+        list_server(hub.catalogue.store, "echo", older, True, "other")
+    with pytest.raises(StaleUpdate, match="Repeat the change"):
+        write_listing(hub.catalogue.store, {"exclude": ["git__push"]}, older, "other", "an older list")
     assert "jq__keys" in do(toolsets, "mcp", "remove", "git.push")
 
 
