@@ -174,6 +174,15 @@ def parse_file(data: bytes) -> Any:
     return parse(without_mark(data))
 
 
+def parse_object(data: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a file as `parse_file` does; None for any other content."""
+    try:
+        value = parse_file(data)
+    except ParseError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32-le",

@@ -12,8 +12,7 @@ from typing import Any
 
 from patchbay.boot.image import Image, cid_in_definition
 from patchbay.cid import canonical, is_cid
-from patchbay.errors import ParseError
-from patchbay.jsonrpc import parse_file
+from patchbay.jsonrpc import parse_object
 from patchbay.store import Blobs
 from patchbay.topics import MCPS, VARIABLES
 
@@ -73,13 +72,13 @@ def _configurations(image: Image, blobs: Blobs, missing: dict[str, None]) -> lis
     reference = cid_in_definition(definition)
     if reference in missing or not definition.strip():
         return []
-    entries = _read_object(definition.encode() if reference is None else blobs.get(reference))
+    entries = parse_object(definition.encode() if reference is None else blobs.get(reference)) or {}
     return _canonical_cids(entry.get("config_cid") for entry in entries.values() if isinstance(entry, dict))
 
 
 def _cids_in_configuration(data: bytes) -> list[str]:
     """Return the CIDs inside one configuration: transforms, resources with `cid`, and files of skills with `cid`."""
-    config = _read_object(data)
+    config = parse_object(data) or {}
     found = [value for key, value in config.items() if key.endswith("_transform_cid")]
     resources = config.get("resources", {})
     if isinstance(resources, dict):
@@ -94,15 +93,6 @@ def skill_files(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         for path, file in skill.items() if isinstance(skill, dict) else ():
             if isinstance(file, dict) and "cid" in file:
                 yield f"skills.{name}.{path}", file
-
-
-def _read_object(data: bytes) -> dict[str, Any]:
-    """Return a JSON object; an empty one for anything else."""
-    try:
-        value = parse_file(data)
-    except ParseError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _canonical_cids(values: Iterable[Any]) -> list[str]:

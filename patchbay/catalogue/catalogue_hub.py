@@ -182,12 +182,18 @@ class CatalogueHub:
         is_mounted = server.upstream is not None
         capabilities = without_tasks(call.capabilities) if is_mounted else call.capabilities
         inner = call.passed_on(server.name, descriptor.target, arguments, capabilities, (*before, word), shown)
-        try:
-            place = self.begin_origin_call(call.sender, server.name)
-        except OverQuota as problem:
-            seconds = problem.retry_after
-            raise ToolFailed(f"too many calls of {shown}; try again in {seconds} s") from problem
+        place = self.count_at_origin(server, call, shown)
         return share_time_limits(call, inner, self._origin_events(server, descriptor, inner, place))
+
+    def count_at_origin(self, server: Server, call: Call, shown: str) -> CallPlace | None:
+        """Count a call of an entry, `shown` to its caller, against the quotas of its sender on the server behind it.
+
+        Raises ToolFailed when a quota is used up. Its own message would name the server.
+        """
+        try:
+            return self.begin_origin_call(call.sender, server.name)
+        except OverQuota as problem:
+            raise ToolFailed(f"too many calls of {shown}; try again in {problem.retry_after} s") from problem
 
     def pass_on_reading(self, entry: Descriptor, uri: str, call: Call) -> Events:
         """Return the events of the origin of a resource, template or prompt of a toolset; `uri` is what is read.
@@ -213,10 +219,7 @@ class CatalogueHub:
             # What the hub itself shows depends on the rights of the caller, also behind a toolset.
             events = resource_events(seen, server, found, inner, self._conceal)
             events = self._with_own_uris(events, uri, server, call.server)
-        try:
-            place = self.begin_origin_call(call.sender, server.name)
-        except OverQuota as problem:
-            raise ToolFailed(f"too many calls of {shown}; try again in {problem.retry_after} s") from problem
+        place = self.count_at_origin(server, call, shown)
         events = events if place is None else folded(events, ValueFold(False), place=place)
         return share_time_limits(call, inner, events)
 

@@ -1,9 +1,9 @@
 """Which servers and tools the list of all servers at /mcp has: the variable `listing`, and the built-in servers.
 
-What a hub comes with is no choice of its operator. So a new hub lists built-in servers at /mcp only where they are
-switched in: `built_in` names them; without that member, a pattern of `include` or `always` does, or somebody has
-switched on what is off at first. A hub that an earlier version began lists all of them until `built_in` says otherwise.
-A server that is not listed can be used by the names of its entries all the same.
+The operator has not chosen the servers that a hub comes with. So a new hub lists built-in servers at /mcp only where
+they are switched in: `built_in` names them; without that member, a pattern of `include` or `always` does, or somebody
+has switched on what is off at first. A hub that an earlier version began lists all of them until `built_in` says
+otherwise. A server that is not listed can be used by the names of its entries all the same.
 """
 
 from __future__ import annotations

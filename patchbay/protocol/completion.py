@@ -16,7 +16,7 @@ from typing import Any
 from patchbay.activation import Call, Events
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import InvalidParams, OverQuota, ToolFailed
+from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.events import Failed
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import count_call, new_call
@@ -154,10 +154,7 @@ def _origin_events(context: RequestContext, server: Server, descriptor: Descript
 
     Raises ToolFailed when a quota on that server is used up: the message of the quota names it.
     """
-    try:
-        place = context.services.catalogue.hub.begin_origin_call(call.sender, server.name)
-    except OverQuota as problem:
-        raise ToolFailed(f"too many calls of this entry; try again in {problem.retry_after} s") from problem
+    place = context.services.catalogue.hub.count_at_origin(server, call, "this entry")
     yield from folded(server.activate(descriptor, call), ValueFold(False), place=place)
 
 

@@ -20,13 +20,19 @@ GROUPED = ("tools", "resources", "templates", "prompts")
 
 def has_groups(context: RequestContext) -> bool:
     """Whether the caller gets groups here: it declares the extension, and this is the list of all servers."""
-    return isinstance(context.server, Aggregate) and context.caller.extends(GROUPS)
+    return _grouped(context) is not None
+
+
+def _grouped(context: RequestContext) -> Aggregate | None:
+    """Return the list of all servers, if the caller asks for it and declares the extension."""
+    server = context.server
+    return server if isinstance(server, Aggregate) and context.caller.extends(GROUPS) else None
 
 
 def list_groups(context: RequestContext) -> dict[str, Any]:
     """Answer groups/list: a page of the servers with listed entries. Raises MethodNotFound, InvalidParams."""
-    server = context.server
-    if not isinstance(server, Aggregate) or not context.caller.extends(GROUPS):
+    server = _grouped(context)
+    if server is None:
         raise MethodNotFound(
             f"{context.request.method}: only /mcp has groups, for clients that declare the extension {GROUPS}"
         )

@@ -13,6 +13,7 @@ from patchbay.boot import change_names, find_variable
 from patchbay.catalogue.hub_listing import AggregateListing, HubListing
 from patchbay.catalogue.operating.switching import check_changeable
 from patchbay.errors import ConfigError, StaleUpdate
+from patchbay.jsonrpc import parse_object
 from patchbay.store import Store
 from patchbay.suggestions import did_you_mean, find_similar_names
 from patchbay.topics import LISTING
@@ -46,19 +47,10 @@ def write_listing(store: Store, fields: dict[str, Any], listing: AggregateListin
     if listing.problem is not None:
         raise ConfigError(LISTING, "", f"correct this variable first: {listing.problem}")
     found = find_variable(store, LISTING.removeprefix("variables/"))
-    before = _parse(found.value) if found is not None and found.value.strip() else {}
+    before = parse_object(found.value) if found is not None and found.value.strip() else {}
     if before is None or HubListing.of(before) != listing.variable:
         raise StaleUpdate("the list at /mcp was not changed: it has changed meanwhile. Repeat the change")
     merged = {**before, **fields}
     kept = {key: value for key, value in merged.items() if value or key in ("built_in", "search")}
     text = store.blobs.put(orjson.dumps(kept, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
     change_names(store, {LISTING: text}, who, why, {LISTING: None if found is None else found.cid})
-
-
-def _parse(value: bytes) -> dict[str, Any] | None:
-    """Return the fields of the stored variable; None for a text that is no JSON object."""
-    try:
-        fields = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return None
-    return fields if isinstance(fields, dict) else None

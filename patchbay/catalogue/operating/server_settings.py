@@ -85,12 +85,13 @@ def find_settings_errors(text: str, server: Server, before: str = "", hub: Itera
             mount_of(server.name, fields, where)
         except ConfigError as problem:
             return [problem]
-    kept = configured_kind(_read_fields(before))
+    replaced = _read_fields(before)
+    kept = configured_kind(replaced)
     if kept != configured_kind(fields):
         return [
             ConfigError(where, "kind", "expected the kind that the server has: make another server for another kind")
         ]
-    return list(_find_wrong_places(fields, _read_fields(before), tuple(hub), where))
+    return list(_find_wrong_places(fields, replaced, tuple(hub), where))
 
 
 def _find_wrong_places(

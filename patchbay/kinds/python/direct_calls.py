@@ -172,7 +172,7 @@ class Watchdog:
             self._loop.start()
 
     def _watch(self) -> float | None:
-        """Check the calls that run; return the seconds until the next check, None when there are none for a while."""
+        """Check the calls that run; return the seconds until the next check, None after a while without calls."""
         with self._lock:
             busy = [place for place in self._places if place.call is not None]
             if busy or self._seen != self._begun:

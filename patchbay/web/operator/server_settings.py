@@ -31,7 +31,7 @@ from patchbay.errors import (
     Refused,
     UnknownServer,
 )
-from patchbay.jsonrpc import parse_file
+from patchbay.jsonrpc import parse_file, parse_object
 from patchbay.kind import configured_kind, kind_named
 from patchbay.settings import hub_places
 from patchbay.topics import SERVERS
@@ -300,11 +300,7 @@ def _describe(one: FormField, document: Mapping[str, Any], draft: SettingsDraft)
 
 def _parse(text: str) -> dict[str, Any] | None:
     """Return the object of a JSON text; None for any other text."""
-    try:
-        found = parse_file(text.encode("utf-8", "replace"))
-    except ParseError:
-        return None
-    return found if isinstance(found, dict) else None
+    return parse_object(text.encode("utf-8", "replace"))
 
 
 def _explain_text(text: str) -> str:

@@ -127,7 +127,7 @@ class _ToolsetsViews:
         return self._form(target, server, drafted, problem, fields, tried)
 
     def _try(self, server: Server, name: str, text: str) -> str:
-        """Call a tool of a draft, as the reader, and return the result as JSON, or the reason why there is none.
+        """Call a tool of a draft, as the reader, and return the result as JSON, or the reason of its failure.
 
         The call has the rights, quotas, approvals and time limits of any other, and leaves a record. Raises no error.
         """

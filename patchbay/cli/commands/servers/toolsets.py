@@ -211,7 +211,7 @@ def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
 def find_called_tools(settings: Settings, since: str, principal: str | None) -> list[str]:
     """Return the tools that were called since a time, as `server.tool`, those with the most calls first.
 
-    Raises ConfigError when there are none.
+    Raises ConfigError when no call was made since then.
     """
     if settings.store == "memory" or not store_exists(settings.store, settings.data):
         raise ConfigError("--from-calls", "", f"expected the data folder of a hub; no hub has used {settings.data}")
