@@ -15,7 +15,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import jq
 
@@ -57,10 +57,11 @@ def main(descriptor: int) -> None:
     for which in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
         resource.setrlimit(which, (0, 0))
     link = socket.socket(fileno=descriptor)
+    requests = link.makefile("rb")  # a small request comes whole with one read
     programs: dict[str, Any] = {}
-    while head := _receive(link, HEAD.size):
+    while head := _read(requests, HEAD.size):
         sizes = HEAD.unpack(head)
-        expression, value = (_receive(link, size).decode() for size in sizes)
+        expression, value = (_read(requests, size).decode() for size in sizes)
         _limit_cpu()
         kind, answer = _run(expression, value, programs)
         link.sendall(ANSWER.pack(kind, len(answer)) + answer)
@@ -113,14 +114,9 @@ def _limit_cpu() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (used + CPU_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-def _receive(link: socket.socket, size: int) -> bytes:
-    """Return the next bytes of a socket; empty at its end, which ends the process in the middle of a request."""
-    found = bytearray()
-    while len(found) < size:
-        data = link.recv(min(size - len(found), 1 << 20))
-        if not data:
-            if found:
-                raise SystemExit(1)
-            return b""
-        found += data
-    return bytes(found)
+def _read(requests: BinaryIO, size: int) -> bytes:
+    """Return the next bytes; empty at the end of the socket, which ends the process in the middle of a request."""
+    found = requests.read(size)
+    if 0 < len(found) < size:
+        raise SystemExit(1)
+    return found

@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -27,6 +29,9 @@ WALL_SECONDS = 10.0
 
 CHECK_SECONDS = 0.2
 """Seconds after which a run that waits looks whether its caller still wants it."""
+
+READ_BYTES = 1 << 18
+"""Bytes of an answer that one read takes at most."""
 
 START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
@@ -68,7 +73,10 @@ class _Process:
         except OSError as problem:
             self._link.close()
             raise ToolFailed(f"no process can be started for a jq expression: {problem.strerror}") from problem
-        self._link.settimeout(CHECK_SECONDS)
+        # The kernel keeps these limits: a timeout of Python would cost one more system call for each read and write.
+        limit = struct.pack("@ll", 0, int(CHECK_SECONDS * 1_000_000))
+        for which in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._link.setsockopt(socket.SOL_SOCKET, which, limit)
 
     @property
     def pid(self) -> int:
@@ -79,8 +87,7 @@ class _Process:
         self.runs += 1
         try:
             self._send(jq_child.HEAD.pack(len(expression), len(value)) + expression + value, until, is_over)
-            kind, size = jq_child.ANSWER.unpack(self._receive(jq_child.ANSWER.size, until, is_over))
-            return kind, self._receive(size, until, is_over)
+            return self._receive(until, is_over)
         except OSError as problem:
             raise ExpressionStopped(self._explain_end()) from problem
 
@@ -89,21 +96,25 @@ class _Process:
         while left:
             try:
                 left = left[self._link.send(left) :]
-            except TimeoutError:
+            except BlockingIOError:
                 _check(until, is_over)
 
-    def _receive(self, size: int, until: float, is_over: Callable[[], bool]) -> bytes:
-        found = bytearray()
+    def _receive(self, until: float, is_over: Callable[[], bool]) -> tuple[bytes, bytes]:
+        """Return the kind and the bytes of the answer; a small one comes whole with the first read."""
+        found, kind, size = bytearray(), b"", jq_child.ANSWER.size
         while len(found) < size:
             try:
-                data = self._link.recv(min(size - len(found), 1 << 20))
-            except TimeoutError:
+                data = self._link.recv(READ_BYTES)
+            except BlockingIOError:
                 _check(until, is_over)
                 continue
             if not data:
                 raise ConnectionResetError
             found += data
-        return bytes(found)
+            if not kind and len(found) >= size:
+                kind, length = jq_child.ANSWER.unpack_from(found)
+                size += length
+        return kind, bytes(found[jq_child.ANSWER.size :])
 
     def _explain_end(self) -> str:
         """Return why the process has ended by itself."""
@@ -122,20 +133,74 @@ class _Process:
         self._process.wait()
 
 
+class _Turns:
+    """The places of a pool, given out fairly. Thread-safe.
+
+    A free place goes to the waiting caller that holds the fewest places; among these to the one that waits longest.
+    One caller never holds all places of a pool of several, so that another one finds a place at once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._free, self._most = limit, max(1, limit - 1)
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[object, str] = {}  # callers, in the order in which they came
+        self._changed = threading.Condition()
+
+    def take(self, caller: str, until: float, is_over: Callable[[], bool]) -> None:
+        """Take a place for a caller; wait for it until a time. Raises ExpressionStopped."""
+        ticket = object()
+        with self._changed:
+            self._waiting[ticket] = caller
+            try:
+                while self._next() is not ticket:
+                    _check(until, is_over)
+                    self._changed.wait(max(0.0, min(CHECK_SECONDS, until - time.monotonic())))
+                self._free -= 1
+                self._held[caller] += 1
+            finally:
+                del self._waiting[ticket]
+                self._changed.notify_all()
+
+    def give_back(self, caller: str) -> None:
+        """Give back a place of a caller."""
+        with self._changed:
+            self._free += 1
+            self._held[caller] -= 1
+            if not self._held[caller]:
+                del self._held[caller]
+            if self._waiting:
+                self._changed.notify_all()
+
+    def _next(self) -> object | None:
+        """Return the ticket whose turn it is. Requires the lock."""
+        if not self._free:
+            return None
+        able = [ticket for ticket, caller in self._waiting.items() if self._held[caller] < self._most]
+        return min(able, key=lambda ticket: self._held[self._waiting[ticket]], default=None)
+
+
 class JqProcesses:
     """Runs jq expressions in at most `limit` processes, which start when they are needed. Thread-safe."""
 
     def __init__(self, limit: int = MAX_PROCESSES) -> None:
-        self._free = threading.BoundedSemaphore(limit)
+        self._turns = _Turns(limit)
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._closed = False
 
-    def run(self, expression: str, value: bytes, seconds: float, is_over: Callable[[], bool] = lambda: False) -> bytes:
+    def run(
+        self,
+        expression: str,
+        value: bytes,
+        seconds: float,
+        is_over: Callable[[], bool] = lambda: False,
+        caller: str = "",
+    ) -> bytes:
         """Return the one value of an expression for a JSON value, as JSON.
 
-        It takes at most `seconds`, the wait for a process included, and ends soon when `is_over` says so.
+        It takes at most `seconds`, the wait for a process included, and ends soon when `is_over` says so. Callers take
+        turns: `caller` names the one for whom it runs.
 
         Raises ExpressionInvalid; ExpressionFailed when the expression fails, or gives no value or several; and
         ExpressionStopped.
@@ -143,8 +208,7 @@ class JqProcesses:
         if len(value) > jq_child.MAX_VALUE_BYTES:
             raise ExpressionStopped(f"its input has more than {jq_child.MAX_VALUE_BYTES} bytes")
         until = time.monotonic() + seconds
-        while not self._free.acquire(timeout=max(0.0, min(CHECK_SECONDS, until - time.monotonic()))):
-            _check(until, is_over)
+        self._turns.take(caller, until, is_over)
         try:
             process = self._take()
             try:
@@ -155,7 +219,7 @@ class JqProcesses:
                 raise
             self._give_back(process)
         finally:
-            self._free.release()
+            self._turns.give_back(caller)
         return _value_of(kind, answer)
 
     def check(self, expression: str, seconds: float) -> None:

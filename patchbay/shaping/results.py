@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -33,6 +34,9 @@ EXPRESSIONS = "/jq expressions"
 
 CHECK_SECONDS = 10.0
 """Time that the check of one expression may take, in seconds."""
+
+STOPPED_SECONDS = 60.0
+"""Seconds for which a check that was ended by a limit is not repeated: each one may take all of its time again."""
 
 MAX_NAMED_MEMBERS = 8
 """Members of an object that the log names when an expression fails for it."""
@@ -71,6 +75,31 @@ class _Checks:
 CHECKS = _Checks()
 
 
+class _StoppedChecks:
+    """The checks that a limit ended lately, with the reason. Thread-safe.
+
+    The machine may have been busy, so that the next check may find nothing wrong: they are kept for a short time.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, bytes], tuple[float, str]] = {}
+        self._lock = threading.Lock()
+
+    def find(self, key: tuple[str, bytes], now: float) -> str:
+        """Return why a check was ended lately; empty if none was."""
+        with self._lock:
+            self._reasons = {one: found for one, found in self._reasons.items() if found[0] > now}
+            return self._reasons.get(key, (0.0, ""))[1]
+
+    def add(self, key: tuple[str, bytes], now: float, reason: str) -> None:
+        """Remember why a check was ended."""
+        with self._lock:
+            self._reasons[key] = (now + STOPPED_SECONDS, reason)
+
+
+STOPPED = _StoppedChecks()
+
+
 def check_result(expression: str, output_schema: Mapping[str, Any] | None) -> None:
     """Check that an expression is valid, and fits the structured results that a schema describes.
 
@@ -78,8 +107,13 @@ def check_result(expression: str, output_schema: Mapping[str, Any] | None) -> No
     a member of what has none. Other failures prove nothing: the values of the trial are made up.
     """
     schema = dump_json(output_schema, is_sorted=True) if output_schema is not None else b""
+    key = expression, schema
+    reason = STOPPED.find(key, time.monotonic())
     try:
-        reason = _find_fault(expression, schema)
+        reason = reason or _find_fault(expression, schema)
+    except ExpressionStopped as problem:
+        reason = f"cannot be used: {problem.message}"
+        STOPPED.add(key, time.monotonic(), reason)
     except ToolFailed as problem:
         reason = f"cannot be checked: {problem.message}"
     if reason:
@@ -90,7 +124,8 @@ def check_result(expression: str, output_schema: Mapping[str, Any] | None) -> No
 def _find_fault(expression: str, schema: bytes) -> str:
     """Return what is wrong with an expression, as the end of a sentence; empty if nothing is.
 
-    Raises ToolFailed when no process can be started; that is not remembered.
+    Raises ExpressionStopped when a limit ended the check, and ToolFailed when no process can be started; neither is
+    remembered here.
     """
     try:
         with CHECKS.lock:
@@ -101,8 +136,8 @@ def _find_fault(expression: str, schema: bytes) -> str:
         return ""
     except ExpressionInvalid as problem:
         return f"is not valid: {problem.message}"
-    except ExpressionStopped as problem:
-        return f"cannot be used: {problem.message}"
+    except ExpressionStopped:
+        raise
     except ExpressionFailed as problem:
         if _NOT_FITTING.match(problem.message):
             return f"does not fit the outputSchema of its origin: {_without_values(problem.message, expression)}"
@@ -168,7 +203,8 @@ def _evaluate(expression: str, value: Any, call: Call) -> Any:
     assert call.hub is not None, "a toolset is served by a hub"
     try:
         given = dump_json(value)
-        return parse(_processes(call.hub).run(expression, given, call.left(), lambda: bool(call.cancelled)))
+        is_over = lambda: bool(call.cancelled)  # noqa: E731
+        return parse(_processes(call.hub).run(expression, given, call.left(), is_over, call.principal))
     except (ExpressionFailed, ExpressionInvalid) as problem:
         log.warning(
             "%s: the jq expression %s failed%s: %s",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,29 @@ def test_an_expression_ends_with_the_call_that_needs_it(processes: JqProcesses) 
     is_over.set()
     thread.join(BOUND)
     assert [str(one) for one in found] == ["its call has ended"]
+
+
+def test_a_caller_with_endless_expressions_leaves_a_process_to_another_caller(processes: JqProcesses) -> None:
+    is_over, is_running = threading.Event(), threading.Event()
+
+    def watch() -> bool:
+        is_running.set()
+        return is_over.is_set()
+
+    def run() -> None:
+        with suppress(ExpressionStopped):
+            processes.run("last(range(1e12))", b"null", BOUND, watch, "ann")
+
+    threads = [threading.Thread(target=run) for _ in range(5)]
+    for one in threads:
+        one.start()
+    assert is_running.wait(BOUND)
+    assert [processes.run(".", b"7", BOUND, caller="ben") for _ in range(3)] == [b"7"] * 3
+    assert any(one.is_alive() for one in threads)
+    is_over.set()
+    for one in threads:
+        one.join(BOUND)
+    assert not any(one.is_alive() for one in threads)
 
 
 def test_an_expression_that_never_ends_for_the_schema_of_its_origin_is_not_listed(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import orjson
 import pytest
 
 from tests.access.team import new_key, set_grants, team_hub
+from tests.client.bad import INFO, Handler, Json, serving
 from tests.hubs import Hub
+from tests.waiting import until
 
 SOURCE = """
 def page(book: str, number: str) -> str:
@@ -109,3 +111,35 @@ def test_suggestions_of_a_function_behind_a_toolset_count_on_its_server(team: Hu
     assert [one.result["completion"]["values"] for one in asked[:2]] == [["Iliad"], ["Iliad"]]
     refused = asked[2].error["message"]
     assert "too many calls of this entry" in refused and "hidden" not in refused
+
+
+def answer_as_books(handler: Handler, body: Json) -> bool:
+    """Answer as a server with one prompt whose argument it completes."""
+    capabilities: Json = {"prompts": {}, "completions": {}}
+    answers = {
+        "initialize": {**INFO, "capabilities": capabilities},
+        "prompts/list": {"prompts": [{"name": "ask", "arguments": [{"name": "a"}]}]},
+        "completion/complete": {"completion": {"values": ["Iliad"], "total": 1}},
+    }
+    if body["method"] in answers:
+        handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": answers[body["method"]]})
+    return body["method"] in answers
+
+
+def test_suggestions_of_a_mounted_server_behind_a_toolset_count_on_it(tmp_path: Path) -> None:
+    with serving() as start:
+        mount = {"kind": "upstream", "address": start(first=answer_as_books).url, "era": "legacy"}
+        shown = {"kind": "toolset", "prompts": ["far.*"]}
+        hub = team_hub(tmp_path, {"far.json": orjson.dumps(mount).decode(), "shown.json": orjson.dumps(shown).decode()})
+        try:
+            until(lambda: "ask" in hub.catalogue.find("shown").prompts, "the prompt of the mounted server")
+            quota = {"to": ["key:ann"], "on": ["far"], "calls_per_minute": 2}
+            set_grants(hub, {"grants": [SHOWN], "quotas": [quota]})
+            params = {"ref": {"type": "ref/prompt", "name": "ask"}, "argument": {"name": "a", "value": "i"}}
+            ann = new_key(hub, "ann")
+            asked = [hub.modern("shown", "completion/complete", params, headers=ann) for _ in range(3)]
+            assert [one.result["completion"]["values"] for one in asked[:2]] == [["Iliad"], ["Iliad"]]
+            refused = asked[2].error["message"]
+            assert "too many calls of this entry" in refused and "far" not in refused
+        finally:
+            hub.close()

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from patchbay.errors import ConfigError
-from patchbay.shaping.results import CHECKS, check_result
+from patchbay.shaping.results import CHECKS, STOPPED_SECONDS, _find_fault, _StoppedChecks, check_result
 from tests.waiting import BOUND, until
 
 FORKED = """
 import json, os
 from patchbay.errors import ConfigError
-from patchbay.shaping.results import CHECKS, check_result
+from patchbay.shaping.results import CHECKS, STOPPED_SECONDS, _find_fault, _StoppedChecks, check_result
 
 def check(expression):
     try:
@@ -64,3 +64,18 @@ def _has_ended(pid: int) -> bool:
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return True
+
+
+def test_a_check_that_a_limit_ended_is_remembered_for_a_short_time_only() -> None:
+    stopped, key = _StoppedChecks(), (".a", b"{}")
+    stopped.add(key, 100.0, "cannot be used: it takes too long")
+    assert stopped.find(key, 100.0 + STOPPED_SECONDS - 1) == "cannot be used: it takes too long"
+    assert stopped.find(key, 100.0 + STOPPED_SECONDS + 1) == ""
+    assert stopped.find((".b", b"{}"), 100.0) == ""
+
+
+def test_a_check_that_a_limit_ended_is_not_in_the_cache_of_checks() -> None:
+    before = _find_fault.cache_info().currsize
+    with pytest.raises(ConfigError, match="it takes more than 2 s of processor time"):
+        check_result("def f: f; f", {"type": "integer"})
+    assert _find_fault.cache_info().currsize == before
