@@ -35,6 +35,7 @@ from patchbay.wire.endpoints.pages import Pages
 from patchbay.wire.endpoints.websocket_routes import WebSocketUpgrades
 from patchbay.wire.pipeline import Pipeline
 from patchbay.wire.requests.authentication import Authentication
+from patchbay.wire.requests.public_paths import REGISTRY_PATH
 from patchbay.wire.requests.wsgi import WsgiApplication
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
@@ -99,6 +100,9 @@ def _make_authentication(parts: Parts) -> Authentication:
     )
     authentication.open_prefixes += OPEN_PREFIXES
     authentication.open_paths |= list_open_paths(settings)
+    if settings.registry_readers == "all":
+        authentication.open_paths.add(REGISTRY_PATH)
+        authentication.open_prefixes += (f"{REGISTRY_PATH}/",)
     parts.authentication = authentication
     return authentication
 

@@ -96,6 +96,12 @@ class Settings:
     registry: str = setting(
         "https://registry.modelcontextprotocol.io", "URL of the registry of MCP servers for patchbay add and search."
     )
+    registry_readers: str = setting(
+        "callers",
+        "Who may read which servers the hub has at /v0.1/servers, the registry for VS Code and Copilot: those who may"
+        " use the hub (callers), or everyone who can reach it (all): then what every caller may see is public.",
+        choices=("callers", "all"),
+    )
     pypi: str = setting("https://pypi.org", "URL of the package index that patchbay add and outdated ask.")
     npm: str = setting("https://registry.npmjs.org", "URL of the Node registry that patchbay add and outdated ask.")
     webhook_hosts: tuple[str, ...] = setting(

@@ -61,6 +61,9 @@ OPERATOR = Principal(OPERATOR_ID, name="the operator", is_operator=True)
 ANONYMOUS = Principal("", scopes=frozenset())
 """A caller without credentials at the few paths that shared mode serves to everybody. It may do nothing."""
 
+EVERY_CALLER = Principal("*")
+"""Has the rights that every caller has, and no others. It sends nothing."""
+
 KEY_IDS = "key:"
 """How the id of a personal key begins; the name of the key follows."""
 

@@ -31,7 +31,7 @@ RESERVED = frozenset(
         *("meta", "sse", "messages", "servers", "variables", "cid", "history", "rpc", "rooms", "inspect", "activity"),
         *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico", "search", "render"),
         *("new", "login", "logout", "account", "people", "invitation", "oauth", ".well-known", "pins", "access"),
-        *("approvals", "upstreams", "webhooks", "server-card", "registry", "toolsets"),
+        *("approvals", "upstreams", "webhooks", "server-card", "registry", "toolsets", "v0.1"),
     ]
 )
 """Names that the hub's own paths use."""

@@ -22,6 +22,7 @@ from patchbay.web.api.json_links import add_prefix_to_links
 from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.api.served_registry import served_registry_blueprint
 from patchbay.web.application import Application, PageParts
 from patchbay.web.compressed_files import add_compression
 from patchbay.web.documents.editing import document_editing_blueprint
@@ -139,6 +140,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
     app.register_blueprint(server_cards_blueprint(site))
+    app.register_blueprint(served_registry_blueprint(site))
     app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
     if site.settings.workers != 1 or site.catalogue.store.is_shared:

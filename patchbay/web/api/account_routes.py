@@ -18,6 +18,13 @@ _CALLBACK = (
     Query("error", "The code of an error."),
     Query("error_description", "Its description."),
 )
+_REGISTRY = (
+    Query("search", "A part of the names."),
+    Query("limit", "Servers on a page: 30, at most 100."),
+    Query("cursor", "The `nextCursor` of the page before."),
+    Query("version", "The text `latest`, or a version."),
+    Query("updated_since", "A time of RFC 3339."),
+)
 _KEY = Query("key", "The key of the invitation.", required=True)
 _CEREMONY = schema_ref("Ceremony")
 _AUTHORIZE = (
@@ -119,6 +126,9 @@ CARD_ROUTES = (
     Route("GET", "/.well-known/ai-catalog.json", "The cards that the reader may see (AI Catalog).", other=CATALOGUE),
     Route("GET", "/mcp/server-card", "The card of all servers as one (SEP-2127).", other=CARD),
     Route("GET", "/mcp/<name>/server-card", "The card of a server (SEP-2127).", other=CARD),
+    Route("GET", "/v0.1/servers", "The servers that the reader may see (MCP registry 0.1).", ANY, query=_REGISTRY),
+    Route("GET", "/v0.1/servers/<name>/versions", "The versions of a server: its present one.", ANY),
+    Route("GET", "/v0.1/servers/<name>/versions/<version>", "One version of a server, or `latest`.", ANY),
 )
 """What programs read before they connect."""
 

@@ -1,7 +1,7 @@
 """Server cards and the catalogue of the hub, which programs read before they connect.
 
 `<endpoint>/server-card` has the card of each server and of all servers as one, `/.well-known/ai-catalog.json` lists the
-cards that the reader may see. The ETag of a document is its CID.
+cards that the reader may see.
 Sources: SEP-2127; modelcontextprotocol/ext-server-card, docs/discovery.md; AI Catalog 1.0.
 """
 
@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from patchbay import __version__
 from patchbay.catalogue.aggregate import NAME_OF_ALL, Aggregate
 from patchbay.catalogue.servers import Server
-from patchbay.cid import cid_of
 from patchbay.messages.versions import REVISIONS
 from patchbay.settings import OPEN
 from patchbay.web.pages.data import endpoint_path
+from patchbay.web.pages.public_documents import allow_all_origins, answer_document
 from patchbay.web.pages.site import Site, base_url
 
 CARD_TYPE, CATALOGUE_TYPE = "application/mcp-server-card+json", "application/ai-catalog+json"
@@ -32,9 +31,6 @@ CARD = "server-card"
 
 MAX_DESCRIPTION, MAX_TITLE = 100, 100
 """Characters of the texts of a card."""
-
-FRESH_SECONDS = 300
-"""Seconds for which a card of an open hub may be used without asking again."""
 
 
 class _ServerCardsViews:
@@ -63,25 +59,7 @@ class _ServerCardsViews:
         return self._answer({"specVersion": "1.0", "entries": entries}, CATALOGUE_TYPE)
 
     def _answer(self, document: dict[str, Any], media_type: str) -> Response:
-        """Return a document with its CID as ETag; 304 for a reader that has it.
-
-        Every web page may read the documents of an open hub. Those of another hub depend on who asks.
-        """
-        data = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
-        response = Response(data, content_type=media_type)
-        response.set_etag(cid_of(data))
-        if self._site.settings.mode == OPEN:
-            response.headers["Cache-Control"] = f"public, max-age={FRESH_SECONDS}"
-            response.headers["Access-Control-Allow-Origin"] = "*"
-            response.headers["Access-Control-Allow-Methods"] = "GET"
-            response.headers["Access-Control-Allow-Headers"] = "Content-Type, If-None-Match"
-            response.headers["Access-Control-Expose-Headers"] = "ETag"
-        else:
-            response.headers["Cache-Control"] = "private, no-cache"
-            response.vary.add("Authorization")
-            response.vary.add("Cookie")
-        response.make_conditional(request.environ)
-        return response
+        return answer_document(document, media_type, is_public=self._site.settings.mode == OPEN)
 
 
 def make_card(server: Server, base: str) -> dict[str, Any]:
@@ -125,6 +103,8 @@ def server_cards_blueprint(site: Site) -> Blueprint:
     """The routes of cards and the catalogue."""
     views = _ServerCardsViews(site)
     pages = Blueprint("server_cards", __name__)
+    if site.settings.mode == OPEN:
+        pages.after_request(allow_all_origins)  # also the answer to the question of a browser before a request
     pages.add_url_rule(CATALOGUE_PATH, "catalogue", views.catalogue)
     pages.add_url_rule(f"/mcp/{CARD}", "card_of_all", views.card)
     pages.add_url_rule(f"/mcp/<name>/{CARD}", "card", views.card)
