@@ -37,7 +37,9 @@ from patchbay.catalogue.contents.tallies import Tally
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
+from patchbay.coordination.nodes import own_name
 from patchbay.environments.environments import PackageEnvironments
+from patchbay.errors import ConfigError
 from patchbay.kind import Packages
 from patchbay.kinds.program_places import program_places
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -115,7 +117,7 @@ def assemble(
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
-    activity = Activity(store, settings, audit=audit)
+    activity = _make_activity(store, settings, audit)
     is_alone = settings.workers == 1 and not store.is_shared
     sessions = Sessions(key, store.journal, settings.session_hours, is_alone, catalogue.contents.results.ledger)
     catalogue.hub.kept(ROOMS, lambda: rooms)
@@ -142,6 +144,21 @@ def assemble(
     )
     _report_load(shares, dispatcher)
     return dispatcher
+
+
+def _make_activity(store: Store, settings: Settings, audit: AuditedCalls | None) -> Activity:
+    """Return the record of calls, which sends traces and metrics to the collector of the settings. Raises ConfigError."""
+    activity = Activity(store, settings, audit=audit)
+    if not settings.otlp:
+        return activity
+    try:
+        from patchbay.activity.telemetry import Telemetry
+    except ImportError as problem:
+        missing = "needs the extra `tracing`: pip install 'patchbay-hub[tracing]'"
+        raise ConfigError("settings", "otlp", missing) from problem
+    telemetry = Telemetry(settings.otlp, own_name(), activity.numbers)
+    activity.send_telemetry(telemetry, names_callers=settings.otlp_callers == "ids")
+    return activity
 
 
 def _make_quotas(settings: Settings, catalogue: Catalogue, rooms: Rooms) -> Quotas:

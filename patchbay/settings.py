@@ -111,6 +111,14 @@ class Settings:
     log_format: str = setting(
         "auto", "Format of the log; auto means console on a terminal, else json.", choices=("auto", "console", "json")
     )
+    otlp: str = setting(
+        "",
+        "URL of a collector of OpenTelemetry, such as http://127.0.0.1:4318, that gets traces and metrics by OTLP over"
+        " HTTP; empty for none. Needs the extra patchbay-hub[tracing].",
+    )
+    otlp_callers: str = setting(
+        "none", "What a trace says about the caller: nothing (none), or the caller's id (ids).", choices=("none", "ids")
+    )
     timeout: float = setting(30.0, "Time limit of a call, unless its server sets one.", "seconds")
     progress_timeout: float = setting(
         600.0,

@@ -28,6 +28,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "a list of hosts with a name outside ASCII": {
         "patchbay/processes/egress/egress_list.py": ("idna",),
     },
+    "a collector of OpenTelemetry": {
+        "patchbay/assembly.py": ("patchbay.activity.telemetry.Telemetry",),
+    },
     "a line of the log": {
         "patchbay/serving/logs.py": ("patchbay.serving.log_lines.make_formatter",),
     },

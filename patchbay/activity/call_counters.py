@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from patchbay.activity.call_recording import CallRecording
@@ -25,6 +26,10 @@ Key = tuple[str, str, str]
 """Server, method, and the name of the tool, prompt or resource; empty if the server does not list it."""
 
 
+Observe = Callable[[str, str, str, str, float], None]
+"""Gets each ended call: its key, the outcome, and the seconds that it took."""
+
+
 @dataclass(slots=True)
 class Count:
     """Calls of one tool: the number by outcome, the number by duration (not cumulative), the total of seconds."""
@@ -35,9 +40,10 @@ class Count:
 
 
 class CallCounters:
-    """Counts since the process began. Safe to use from many threads."""
+    """Counts since the process began. Safe to use from many threads. `observe` gets each call too."""
 
     def __init__(self, max_names: int = MAX_COUNTED_NAMES) -> None:
+        self.observe: Observe | None = None
         self._max_names = max_names
         self._lock = threading.Lock()
         self._counts: dict[Key, Count] = {}
@@ -60,6 +66,8 @@ class CallCounters:
         count.outcomes[run.outcome] = count.outcomes.get(run.outcome, 0) + 1
         count.buckets[bisect_left(BOUNDS, seconds)] += 1
         count.seconds += seconds
+        if self.observe is not None:
+            self.observe(*key, run.outcome, seconds)
 
     def counts(self) -> dict[Key, Count]:
         """Return copies of the counters."""

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchbay.activity.audited_calls import QUEUE_FULL, AuditedCalls
 from patchbay.activity.call_counters import CallCounters
@@ -41,6 +41,9 @@ from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import ACTIVITY, ACTIVITY_INDEX
+
+if TYPE_CHECKING:
+    from patchbay.activity.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,7 @@ class Activity:
         self.failed = 0
         self._store = store
         self.tracing = tracing or Tracing()
+        self._telemetry: Telemetry | None = None
         self._contents = contents_mode(settings)
         self._keep = settings.activity_days * DAY
         self.audit = audit
@@ -221,6 +225,18 @@ class Activity:
         self.flush()
         self._lose()
         self._sign()
+        if self._telemetry is not None:
+            self._telemetry.close()
+
+    def send_telemetry(self, telemetry: Telemetry, *, names_callers: bool) -> None:
+        """Send spans and metrics of all calls from now on. `names_callers` puts the id of the caller into spans."""
+        self._telemetry = telemetry
+        self.counters.observe = telemetry.count
+        self.tracing = Tracing(telemetry.provider, names_callers=names_callers)
+
+    def numbers(self) -> dict[str, float]:
+        """Return what this process does now, and what it has lost."""
+        return {"calls.running": len(self.running), "records.waiting": self.waiting, "records.dropped": self.dropped}
 
     def _lose(self) -> None:
         """Count what waits as lost, because the process ends while the store is away."""

@@ -1,6 +1,6 @@
 """Makes spans of calls if OpenTelemetry is installed and configured; otherwise it does nothing.
 
-The hub makes the spans; the SDK and its variables configure exporters and sampling: start the hub with
+The hub makes the spans. The setting `otlp` sends them (`telemetry.py`), or a provider that a start-up program has set:
 `opentelemetry-instrument patchbay serve`. The trace context comes from `_meta` (`traceparent`, `tracestate`, `baggage`,
 in the W3C format); the tool, and every server that it calls, gets the context of the hub's span in the same member.
 Sources: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/; https://www.w3.org/TR/trace-context/.
@@ -52,6 +52,7 @@ class Traced(Protocol):
     session: LegacySession | None
     revision: str
     begun: float
+    principal: str
 
 
 class Trace:
@@ -96,10 +97,14 @@ def error_type(outcome: str, code: int | None) -> str | None:
 
 
 class Tracing:
-    """Begins spans with the given provider, or else with the provider that is configured in this process, if any."""
+    """Begins spans with the given provider, or else with the provider that is configured in this process, if any.
 
-    def __init__(self, provider: Provider | None = None) -> None:
+    `names_callers`: a span has the id of its caller.
+    """
+
+    def __init__(self, provider: Provider | None = None, *, names_callers: bool = False) -> None:
         self._given = provider
+        self._names_callers = names_callers
         self._provider = provider
         self._looked = float("-inf")
 
@@ -115,6 +120,8 @@ class Tracing:
             )
             return Trace(found[1]) if found else None
         span = _begin_span(provider, run, meta, id)
+        if self._names_callers and run.principal:
+            span.set_attribute("enduser.id", run.principal)
         context = span.get_span_context()
         return Trace(f"{context.trace_id:032x}" if context.is_valid else None, span)
 
@@ -153,6 +160,7 @@ def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
         "mcp.method.name": run.method,
         "patchbay.server": server.name,
         "patchbay.server.version": server.version,
+        **({"patchbay.toolset": server.name} if server.kind == "toolset" else {}),
         "network.transport": "pipe" if run.connection is not None else "tcp",
     }
     if run.method == "tools/call":

@@ -162,6 +162,7 @@ def run_worker(
     announce = (settings, announced, serving, started, parts.operators)
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     serve_front(front, listener, request_threads(settings).web_threads, overflow.most, serving.set)
+    parts.dispatcher.services.activity.close()
 
 
 def _make_app(
