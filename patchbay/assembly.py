@@ -147,7 +147,7 @@ def assemble(
 
 
 def _make_activity(store: Store, settings: Settings, audit: AuditedCalls | None) -> Activity:
-    """Return the record of calls, which sends traces and metrics to the collector of the settings. Raises ConfigError."""
+    """Return the record of calls, which sends traces and metrics if the settings say so. Raises ConfigError."""
     activity = Activity(store, settings, audit=audit)
     if not settings.otlp:
         return activity
