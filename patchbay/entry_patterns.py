@@ -6,6 +6,7 @@ Grants, quotas and toolsets name what they are about with these patterns.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
@@ -17,8 +18,11 @@ ROOM = "room."
 """How the name of a room's server begins."""
 
 
-def covers(pattern: str, server: str, entry: str) -> bool:
+def covers(pattern: str, server: str, entry: str, fits_entry: Callable[[str, str], bool] | None = None) -> bool:
     """Whether a pattern covers an entry of a server; an empty `entry` stands for the server as a whole.
+
+    `fits_entry` compares the entry part of a pattern with the entry; without it, as `fits` does. Grants and toolsets
+    compare URIs by their spellings (`uri_spellings.py`).
 
     A pattern without a dot covers servers. A pattern with a dot is `server.entry`, split at any of its dots; it covers
     a server as a whole only when its entry part covers every entry, or when it is the name of that server.
@@ -29,7 +33,8 @@ def covers(pattern: str, server: str, entry: str) -> bool:
         return True
     if "." not in pattern:
         return fits(pattern, server)
-    return any(fits(of_server, server) and fits(of_entry, entry) for of_server, of_entry in splits(pattern))
+    fits_entry = fits_entry or fits
+    return any(fits(of_server, server) and fits_entry(of_entry, entry) for of_server, of_entry in splits(pattern))
 
 
 def splits(pattern: str) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
         "setting_values",
         "store",
     ),
-    ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "views"),
+    ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "uri_spellings", "views"),
     ("client", "environments", "kind", "occurrences", "redirects", "stores"),
     ("config", "pins", "shaping"),
     ("upstreams",),

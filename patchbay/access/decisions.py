@@ -9,7 +9,7 @@ Source: RFC 6749, section 3.3 (scopes); the variable `access` is described in `p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 
@@ -17,7 +17,8 @@ import orjson
 
 from patchbay.access.principals import Principal, is_reserved_id
 from patchbay.boot.grants import ACTIONS, CALL, OPERATE, READ, SEE, Grant, Grants
-from patchbay.entry_patterns import EVERYTHING, covers
+from patchbay.entry_patterns import EVERYTHING
+from patchbay.uri_spellings import covers_any_spelling, covers_every_spelling
 
 USE = (SEE, CALL, READ)
 """The actions that a principal has on everything when no document restricts it."""
@@ -52,12 +53,16 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The patterns of one row that apply to one principal."""
+    """The patterns of one row that apply to one principal.
+
+    A URI is denied when one of its spellings is covered, and given when all of them are.
+    """
 
     place: str
     may: tuple[str, ...]
     on: tuple[str, ...]
     asks: bool = False
+    is_denial: bool = False
 
     def covers(self, action: str, server: str, entry: str) -> bool:
         """Whether this rule covers an action on an object; the hub itself is covered by `*` alone."""
@@ -65,6 +70,7 @@ class _Rule:
             return False
         if not server:
             return EVERYTHING in self.on
+        covers = covers_any_spelling if self.is_denial else covers_every_spelling
         return any(covers(pattern, server, entry) for pattern in self.on)
 
 
@@ -143,7 +149,7 @@ def _about(rules: Iterable[_Rule], server: str) -> Iterable[_Rule]:
     for rule in rules:
         on = tuple(pattern for pattern in rule.on if _may_concern(pattern, server))
         if on:
-            yield _Rule(rule.place, rule.may, on, rule.asks)
+            yield replace(rule, on=on)
 
 
 def _may_concern(pattern: str, server: str) -> bool:
@@ -164,7 +170,11 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
     if grants is None:
         rules = [_Rule("no variable `access`", USE, (EVERYTHING,))]
         return Rights(rules, (), scopes, principal.is_operator)
-    denied = [_Rule(row.place, ACTIONS, row.on) for row in grants.denials if _is_denied_by(row, principal, grants)]
+    denied = [
+        _Rule(row.place, ACTIONS, row.on, is_denial=True)
+        for row in grants.denials
+        if _is_denied_by(row, principal, grants)
+    ]
     granted = [
         _Rule(row.place, _actions_of(row), row.on, row.asks) for row in grants.grants if _is_for(row, principal, grants)
     ]

@@ -92,7 +92,9 @@ def find_resource(catalogue: CatalogueForReading, server: Server, uri: str, prin
     """Find the source of a URI, seen from a server. Raises ResourceNotFound, and InvalidParams for an invalid URI."""
     if server.upstream is not None and not _is_own_content(catalogue, uri, principal):
         return ResourceTarget(uri, server, server.resources.get(uri) or _unlisted(catalogue, server, uri))
-    own = server.resources.get(uri) or server.skill_files.get(uri)
+    own = server.resources.get(uri)
+    if own is None and not catalogue.forbids(server.name, uri):
+        own = server.skill_files.get(uri)
     if own is not None and own.target:
         return ResourceTarget(uri, server, own)
     for key, template in server.templates.items():

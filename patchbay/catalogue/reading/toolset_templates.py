@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from posixpath import normpath
-from urllib.parse import unquote
-
 from patchbay.catalogue.reading.resources import ResourceTarget
 from patchbay.catalogue.reading.uri_templates import MAX_URI_CHARACTERS, compile_template
 from patchbay.descriptors import CHOSEN_TEMPLATES, EXCLUDED, EXCLUDED_TEMPLATES, Descriptor
-from patchbay.entry_patterns import covers
+from patchbay.uri_spellings import covers_any_spelling, decoded_spellings, is_decodable
 
 
 def excludes_uri(entry: Descriptor, uri: str) -> bool:
     """Whether a toolset excludes a URI that one of its templates matches.
 
-    A spelling of an excluded URI is excluded too: one with percent-encoding (RFC 3986, section 2.1), with `.` and `..`
-    (section 5.2.4) or with empty parts of its path, because an origin may read them as the same.
+    Another spelling of an excluded URI is excluded too, because an origin may read both as the same.
     """
     server, target = entry.origins[0].server, entry.target
     patterns, templates = target.get(EXCLUDED, ()), target.get(EXCLUDED_TEMPLATES, ())
     if not patterns and not templates:
         return False
-    return len(uri) > MAX_URI_CHARACTERS or any(
-        any(covers(pattern, server, one) for pattern in patterns)
-        or any(compile_template(template).pattern.fullmatch(one) for template in templates)
-        for one in _spellings(uri)
-    )
+    if len(uri) > MAX_URI_CHARACTERS or any(covers_any_spelling(pattern, server, uri) for pattern in patterns):
+        return True
+    if not is_decodable(uri):
+        return True
+    compiled = [compile_template(template).pattern for template in templates]
+    return any(pattern.fullmatch(one) for one in decoded_spellings(uri) for pattern in compiled)
 
 
 def gives_chosen(entry: Descriptor, found: ResourceTarget) -> bool:
@@ -40,11 +36,3 @@ def gives_chosen(entry: Descriptor, found: ResourceTarget) -> bool:
     if one.kind == "resource":
         return found.uri not in found.server.resources
     return one.kind != "template" or one.name in entry.target.get(CHOSEN_TEMPLATES, (entry.origins[0].name,))
-
-
-def _spellings(uri: str) -> Iterator[str]:
-    decoded = unquote(uri)
-    yield from dict.fromkeys((uri, decoded))
-    scheme, mark, rest = decoded.partition("://")
-    if mark:
-        yield f"{scheme}://{normpath('/' + rest.lstrip('/')).lstrip('/')}"

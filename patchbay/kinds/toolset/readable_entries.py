@@ -18,6 +18,7 @@ from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import Toolset, is_uri_pattern
 from patchbay.kinds.toolset.entries import ENTRY
 from patchbay.kinds.toolset.selection import SEPARATOR, chooses
+from patchbay.uri_spellings import covers_any_spelling
 
 APP = "ui://"
 """The scheme of apps, which belong to the tools of their own server (SEP-1865)."""
@@ -93,7 +94,7 @@ def _is_chosen(composed: Composed, toolset: Toolset, server: OriginServer, key: 
 
 
 def _is_excluded(toolset: Toolset, server: str, key: str) -> bool:
-    return any(covers(pattern, server, key) for pattern in _excluded_patterns(toolset))
+    return any(covers_any_spelling(pattern, server, key) for pattern in _excluded_patterns(toolset))
 
 
 def _excluded_patterns(toolset: Toolset) -> list[str]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchbay.boot.grants import ACTIONS, CALL, OPERATE, READ, Grant, Grants
-from patchbay.entry_patterns import EVERYTHING, covers, splits
+from patchbay.entry_patterns import EVERYTHING, splits
+from patchbay.uri_spellings import covers_any_spelling, covers_every_spelling
 from patchbay.web.access.grant_edits import ASK, RIGHTS
 
 MAX_SHOWN_RIGHTS = 20_000
@@ -125,7 +126,7 @@ class _Column:
         for exact in dict.fromkeys((pattern, server) if server else (pattern,)):
             yield from ((exact, row, way) for row, way in self._exact.get(exact, ()))
         for wide, row, way in self._wide:
-            if covers(wide, server, entry) if server else wide in (EVERYTHING, pattern):
+            if covers_every_spelling(wide, server, entry) if server else wide in (EVERYTHING, pattern):
                 yield wide, row, way
 
     def _own_rights(self, giving: Iterable[tuple[str, Grant, str]], pattern: str) -> set[str]:
@@ -164,7 +165,7 @@ def _explain(pattern: str, row: Grant, way: str) -> str:
 
 
 def _forbids(row: Grant, pattern: str, server: str, entry: str) -> bool:
-    return any(covers(each, server, entry) if server else each in (EVERYTHING, pattern) for each in row.on)
+    return any(covers_any_spelling(each, server, entry) if server else each in (EVERYTHING, pattern) for each in row.on)
 
 
 def _find_way(name: str, to: Sequence[str], groups: Mapping[str, frozenset[str]]) -> str | None:
