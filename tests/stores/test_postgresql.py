@@ -15,7 +15,7 @@ import pytest
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ContentError, StaleUpdate, StoreAway
 from patchbay.stores import migrate_store, open_store
-from patchbay.stores.postgresql import PostgresqlStore, schema
+from patchbay.stores.postgresql import PostgresqlStore, bus_reader, schema
 from patchbay.stores.postgresql import database as connections
 from tests.databases import PostgresqlServer
 from tests.relays import Relay
@@ -212,6 +212,30 @@ def test_a_message_whose_transaction_ends_late_is_delivered(database: str) -> No
         slow.commit()
         assert far.get(BOUND) == ("late", b"")
         assert far.get(0) is None
+
+
+def test_a_message_is_looked_for_until_its_transaction_ends(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """35.9: also when its transaction takes longer than the least time for which an absent number is looked for."""
+    monkeypatch.setattr(bus_reader, "GAP_SECONDS", 0.0)
+    insert = b"INSERT INTO messages (process, topic, message) VALUES ('other', 'late', '')"
+    with (
+        closing(PostgresqlStore(database)) as here,
+        closing(PostgresqlStore(database)) as there,
+        there.bus.subscribe(["*"]) as far,
+        psycopg.connect(database) as slow,
+        psycopg.connect(database) as undone,
+    ):
+        slow.execute(insert)
+        undone.execute(insert)
+        undone.rollback()
+        for number in range(5):  # each of them is another round of the reader
+            here.bus.publish(f"early/{number}")
+            assert far.get(BOUND) == (f"early/{number}", b"")
+        slow.commit()
+        assert far.get(BOUND) == ("late", b"")
+        reader = there.bus._reader
+        assert reader is not None
+        until(lambda: not reader._gaps, "the number that was taken back is forgotten")
 
 
 def test_messages_arrive_again_after_a_crash_of_the_server(database: str, postgresql: PostgresqlServer) -> None:

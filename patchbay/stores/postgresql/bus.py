@@ -3,11 +3,11 @@
 A thread writes the messages of this process, several with one statement, and then gives a hint (`NOTIFY` without a
 payload, outside of every transaction that matters). Each process with subscriptions has one connection that listens for
 hints; it reads the rows after the last one that it knows. Numbers of rows that it has not seen yet may still be
-committed: it looks for them again for GAP_SECONDS. Without hints it reads once a second.
+committed: it looks for them until each transaction that was running has ended. Without hints it reads once a second.
 
 `NOTIFY` inside other transactions would make all commits of the database wait for one lock, its payloads end at 8,000
 bytes, and what arrives while the connection is broken is lost: so the rows carry the messages.
-Source: https://www.postgresql.org/docs/current/sql-notify.html.
+Sources: https://www.postgresql.org/docs/current/sql-notify.html, functions-info.html (snapshots).
 """
 
 from __future__ import annotations

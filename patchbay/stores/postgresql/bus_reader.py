@@ -6,6 +6,7 @@ import logging
 import selectors
 import socket
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -23,18 +24,36 @@ POLL_SECONDS = 1.0
 """Seconds without a hint after which the rows are read anyway, and between two attempts to connect."""
 
 GAP_SECONDS = 5.0
-"""Seconds in which a number that was not there yet may still appear: its transaction was not finished."""
+"""Least seconds for which an absent number is looked for: a transaction takes a number a moment before it is listed as
+running.
+"""
 
 GAPS_BEFORE = 100
 """Numbers before the beginning that count as gaps if they are absent."""
 
 MAX_GAPS = 10_000
-"""Numbers that are looked for again."""
+"""Numbers that are looked for again; of more, the newest."""
 
 CLOCK_SECONDS = 10.0
 """Seconds between two measurements of the database's time."""
 
+RUNNING = (
+    "SELECT pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint FROM pg_current_snapshot() AS now"
+)
+"""The oldest transaction that still runs, and the first one that has not begun."""
+
+NEWEST = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM message_seqs"
+"""The newest number that was taken; a new sequence has a value that no row has taken yet."""
+
 READ = "SELECT seq, process, topic, message FROM messages WHERE seq > %s OR seq = ANY(%s::bigint[]) ORDER BY seq"
+
+
+@dataclass(slots=True)
+class _Gap:
+    """An absent number: since when, and behind which transaction none can have taken it (None: not asked yet)."""
+
+    since: float
+    behind: int | None = None
 
 
 class BusReader:
@@ -45,7 +64,7 @@ class BusReader:
         self._address = address
         self._process = process
         self._local = local
-        self._gaps: dict[int, float] = {}
+        self._gaps: dict[int, _Gap] = {}
         self._last = 0
         self._begin()
         self._woken, self._waker = socket.socketpair()
@@ -107,32 +126,43 @@ class BusReader:
     def deliver(self) -> None:
         """Read the new rows, and those whose numbers were absent, and deliver them in this process."""
         now = time.monotonic()
-        self._gaps = {seq: since for seq, since in self._gaps.items() if now - since < GAP_SECONDS}
+        oldest = self._oldest_running(now) if self._gaps else 0
         for seq, process, topic, message in self._database.execute(READ, (self._last, list(self._gaps))):
             self._note(seq, now)
             if process != self._process:
                 self._local.publish(topic, message)
+        # Those that are left were looked for after the end of each transaction that could have them.
+        left = [(seq, gap) for seq, gap in self._gaps.items() if gap.behind is None or gap.behind > oldest]
+        self._gaps = dict(left[-MAX_GAPS:])
+
+    def _oldest_running(self, now: float) -> int:
+        """Return the oldest transaction that still runs; note for gaps which transactions have to end first."""
+        oldest, behind = self._database.read_one(RUNNING)
+        for gap in self._gaps.values():
+            if gap.behind is None and now - gap.since >= GAP_SECONDS:
+                gap.behind = int(behind)
+        return int(oldest)
 
     def _note(self, seq: int, now: float) -> None:
         if seq <= self._last:
             self._gaps.pop(seq, None)
             return
         for absent in range(max(self._last + 1, seq - MAX_GAPS), seq):
-            self._gaps[absent] = now
+            self._gaps[absent] = _Gap(now)
         self._last = seq
 
     def _begin(self) -> None:
         """Begin behind the newest number; absent ones just before it may belong to transactions that still run."""
-        (newest,) = self._database.read_one("SELECT last_value FROM message_seqs")
+        (newest,) = self._database.read_one(NEWEST)
         self._last = int(newest)
         rows = self._database.execute("SELECT seq FROM messages WHERE seq > %s", (self._last - GAPS_BEFORE,))
         now = time.monotonic()
         absent = set(range(max(1, self._last - GAPS_BEFORE), self._last + 1)) - {row[0] for row in rows}
-        self._gaps = dict.fromkeys(absent, now)
+        self._gaps = {seq: _Gap(now) for seq in sorted(absent)}
 
     def _note_restart(self) -> None:
         """Begin again when the numbers did, as after a fail-over to a server that lacks the last of them."""
-        (newest,) = self._database.read_one("SELECT last_value FROM message_seqs")
+        (newest,) = self._database.read_one(NEWEST)
         if int(newest) < self._last:
             self._last, self._gaps = 0, {}
 
