@@ -265,7 +265,7 @@ class Jobs(Protocol):
 
     def work(
         self,
-        run: Callable[[Mapping[str, Any]], None],
+        run: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
         on_lost: Callable[[Mapping[str, Any], int], bool],
         may_look: Callable[[], bool],
         at_once: int,
@@ -273,6 +273,7 @@ class Jobs(Protocol):
     ) -> None:
         """Run jobs, at most `at_once` at a time, until `ending`; then return when the running ones have ended.
 
+        `run` runs a job to its end and returns None, or returns the fields with which another worker may take it.
         `on_lost` gets each job of a dead worker, with the number of its attempts, while `may_look`; it returns whether
         the job runs again.
         """

@@ -17,6 +17,7 @@ from patchbay.errors import ConfigError, ContentError, StaleUpdate, StoreAway
 from patchbay.stores import migrate_store, open_store
 from patchbay.stores.postgresql import PostgresqlStore, bus_reader, schema
 from patchbay.stores.postgresql import database as connections
+from patchbay.stores.postgresql.bus import PostgresqlBus
 from tests.databases import PostgresqlServer
 from tests.relays import Relay
 from tests.waiting import BOUND, until
@@ -233,6 +234,7 @@ def test_a_message_is_looked_for_until_its_transaction_ends(database: str, monke
             assert far.get(BOUND) == (f"early/{number}", b"")
         slow.commit()
         assert far.get(BOUND) == ("late", b"")
+        assert isinstance(there.bus, PostgresqlBus)
         reader = there.bus._reader
         assert reader is not None
         until(lambda: not reader._gaps, "the number that was taken back is forgotten")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,9 @@ MAX_ATTEMPTS = 3
 
 LEASE_SECONDS = 6.0
 """Life of the lease of the worker that looks for jobs of dead workers."""
+
+UNKNOWN_SECONDS = 60.0
+"""Seconds in which a worker that knows the tool of a job has to take it, after one that does not know it had it."""
 
 IDLE_SECONDS = 30.0
 """Seconds between two looks whether a tool runs as a job; a change of servers is seen at once."""
@@ -139,23 +143,44 @@ class Jobs:
 
     def _may_repeat(self, job: Job) -> bool:
         try:
+            self._knows_tool(job)
             return find_tool(self._catalogue.find(job.server), job.tool).is_repeatable
         except PatchbayError:
             return False
 
-    def run(self, fields: Mapping[str, Any]) -> None:
-        """Run a job to its end, which is in its task. Raises no error."""
+    def run(self, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Run a job to its end, which is in its task, and return None; or return its fields for another worker.
+
+        That is so where this process does not know the tool, for UNKNOWN_SECONDS. Raises no error.
+        """
         job = read_job(fields)
         task = self._tasks.read(job.task)
         if task is None or task.ended is not None:
-            return
+            return None
         try:
+            if not (task.cancelling or self._knows_tool(job)):
+                now = self._store.now()
+                unknown_since = job.unknown_since or now
+                if now - unknown_since < UNKNOWN_SECONDS:
+                    return replace(job, unknown_since=unknown_since).to_json()
             self._run(job, task)
         except PatchbayError as problem:
             self._tasks.fail(task, problem.message)
         except Exception:
             log.exception("the job of %s.%s failed", job.server, job.tool)
             self._tasks.fail(task, "internal error")
+        return None
+
+    def _knows_tool(self, job: Job) -> bool:
+        """Whether this process has the tool of a job, also one that another process has added just now."""
+        if self._has_tool(job):
+            return True
+        self._catalogue.catch_up()
+        return self._has_tool(job)
+
+    def _has_tool(self, job: Job) -> bool:
+        server = self._catalogue.find_any(job.server)
+        return server is not None and (job.tool in server.tools or not server.enabled)
 
     def _run(self, job: Job, task: Task) -> None:
         if not self._access.is_current(job.principal):

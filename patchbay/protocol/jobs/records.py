@@ -14,7 +14,10 @@ from patchbay.coordination.records import decode_record, encode_record
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One call as a job. `endpoint` is the address below /mcp/ that the caller used; `revision` is its revision."""
+    """One call as a job. `endpoint` is the address below /mcp/ that the caller used; `revision` is its revision.
+
+    `unknown_since` is the time of the store at which a worker first did not know the tool; 0 before.
+    """
 
     task: str
     endpoint: str
@@ -25,6 +28,7 @@ class Job:
     capabilities: dict[str, Any]
     revision: str
     meta: dict[str, Any]
+    unknown_since: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of the job."""

@@ -18,6 +18,7 @@ import procrastinate
 from procrastinate import exceptions
 from procrastinate.jobs import Status
 from procrastinate.schema import SchemaManager, migrations_path
+from procrastinate.types import TimeDeltaParams
 
 from patchbay.errors import StoreAway
 from patchbay.stores.postgresql.address import parse_address, set_limits
@@ -40,9 +41,15 @@ POLL_SECONDS = 5.0
 CONNECTION_SECONDS = 5.0
 """Seconds to wait for a connection."""
 
+AGAIN_SECONDS = 1
+"""Seconds until a job that a worker gave back is there for all workers again."""
+
 PAUSE_SECONDS = 1.0
 """Seconds until a worker begins again after a failure of the database."""
 
+
+Run = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""Runs a job to its end and returns None, or returns the fields with which another worker may take it."""
 
 OnLost = Callable[[Mapping[str, Any], int], bool]
 """Gets the fields of a job whose worker died, and the number of its attempts; returns whether it runs again."""
@@ -58,10 +65,11 @@ class PostgresqlJobs:
         self._lock = threading.Lock()
         self._deferring: procrastinate.App | None = None
 
-    def defer(self, fields: Mapping[str, Any]) -> None:
-        """Store a job, which any worker may begin from now on. Raises StoreAway."""
+    def defer(self, fields: Mapping[str, Any], after: int = 0) -> None:
+        """Store a job, which any worker may begin `after` seconds from now. Raises StoreAway."""
         try:
-            self._open_app().configure_task(TASK).defer(fields=dict(fields))
+            when: TimeDeltaParams | None = {"seconds": after} if after else None
+            self._open_app().configure_task(TASK, schedule_in=when).defer(fields=dict(fields))
         except exceptions.ConnectorException as problem:
             raise StoreAway(f"the job is not stored: {problem.__cause__ or problem}") from problem
 
@@ -74,7 +82,7 @@ class PostgresqlJobs:
 
     def work(
         self,
-        run: Callable[[Mapping[str, Any]], None],
+        run: Run,
         on_lost: OnLost,
         may_look: Callable[[], bool],
         at_once: int,
@@ -82,8 +90,9 @@ class PostgresqlJobs:
     ) -> None:
         """Run jobs, at most `at_once` at a time, until `ending`; then return when the running ones have ended.
 
-        `run` runs one job. `may_look` says whether this worker looks for jobs of dead workers now, which one does for
-        all; `on_lost` gets each of them and returns whether it runs again. After a failure of the database it goes on.
+        `run` runs one job, or gives it back for another worker. `may_look` says whether this worker looks for jobs of
+        dead workers now, which one does for all; `on_lost` gets each of them and returns whether it runs again. After a
+        failure of the database it goes on.
         """
         while not ending.is_set():
             try:
@@ -109,7 +118,7 @@ class PostgresqlJobs:
 
     async def _work(
         self,
-        run: Callable[[Mapping[str, Any]], None],
+        run: Run,
         on_lost: OnLost,
         may_look: Callable[[], bool],
         at_once: int,
@@ -122,9 +131,11 @@ class PostgresqlJobs:
         )
         app = procrastinate.App(connector=connector)
 
-        @app.task(name=TASK)
+        # A job that could not be stored again stays in the queue.
+        @app.task(name=TASK, retry=procrastinate.RetryStrategy(wait=AGAIN_SECONDS, retry_exceptions=[StoreAway]))
         def call(fields: dict[str, Any]) -> None:
-            run(fields)
+            if (given_back := run(fields)) is not None:
+                self.defer(given_back, AGAIN_SECONDS)
 
         async with app.open_async():
             worker = asyncio.create_task(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,11 +18,16 @@ from typing import Any
 import httpx2
 import pytest
 
+from patchbay.access.principals import LOCAL
 from patchbay.activation import TASKS
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.protocol.jobs import jobs
+from patchbay.protocol.jobs.records import Job
 from patchbay.protocol.tasks.methods import MAX_TASKS_PER_STREAM
 from tests.checkout import ROOT
 from tests.databases import PostgresqlServer
 from tests.hubs import BOTH, modern_request
+from tests.hubs import Hub as InProcessHub
 from tests.interaction.nodes import Nodes
 from tests.serving.running import Hub, marks
 from tests.waiting import BOUND, until
@@ -221,3 +228,103 @@ def test_a_node_runs_jobs_itself_unless_it_is_told_not_to(tmp_path: Path, postgr
         known.touch()
         task = begin(hub, "again", number=1, folder=str(known.parent))
         assert ended(hub, task)["status"] == "completed"
+
+
+QUICK = '''
+def quick(text: str = "x") -> str:
+    """Answer at once."""
+    return f"{text} is done"
+'''
+QUICK_CONFIG = {"auto_discover": True, "isolation": "inline", "tools": {"quick": {"job": True}}}
+
+
+class LateCatalogue:
+    """The catalogue of a node that does not know a server: until it reads the newest changes, or never."""
+
+    def __init__(self, catalogue: Catalogue, is_reading: bool) -> None:
+        self._catalogue = catalogue
+        self._is_reading = is_reading
+        self._has_read = False
+        self.served: dict[str, Any] = {}
+        self.hub = catalogue.hub
+        self.contents = catalogue.contents
+        self.asked = threading.Event()
+
+    def find_any(self, name: str) -> Any:
+        self.asked.set()
+        return self._catalogue.find_any(name) if self._has_read else None
+
+    def catch_up(self) -> None:
+        self._has_read = self._is_reading
+
+
+class QuickNodes:
+    """Hubs of this process on one PostgreSQL, and the jobs that the first of them defers."""
+
+    def __init__(self, folder: Path, address: str, count: int) -> None:
+        files = {"quick.py": QUICK, "quick.mcp.json": json.dumps(QUICK_CONFIG)}
+        shared: dict[str, Any] = {"store": address, "key_file": folder / "key", "jobs": 0, "access": "open"}
+        (folder / "key").write_text(secrets.token_hex(32))
+        self.hubs = [InProcessHub(folder / "0", files, **shared)]
+        self.hubs += [InProcessHub(folder / str(number), **shared) for number in range(1, count)]
+
+    def jobs_of(self, number: int) -> Any:
+        return self.hubs[number].app.parts.dispatcher.services.jobs
+
+    def make_late(self, number: int, monkeypatch: pytest.MonkeyPatch, is_reading: bool) -> LateCatalogue:
+        late = LateCatalogue(self.hubs[number].catalogue, is_reading)
+        monkeypatch.setattr(self.jobs_of(number), "_catalogue", late)
+        return late
+
+    def begin(self) -> str:
+        params = {"name": "quick", "arguments": {"text": "this"}}
+        return str(self.hubs[0].modern("quick", "tools/call", params, CAPABILITIES).result["taskId"])
+
+    def ended(self, task: str) -> dict[str, Any]:
+        def look() -> Any:
+            found = self.hubs[0].modern("quick", "tasks/get", {"taskId": task}, CAPABILITIES).result
+            return found if found["status"] != "working" else None
+
+        found: dict[str, Any] = until(look, "the end of the task")
+        return found
+
+
+@pytest.fixture
+def quick_nodes(tmp_path: Path, postgresql: PostgresqlServer) -> Iterator[QuickNodes]:
+    nodes = QuickNodes(tmp_path, postgresql.new_schema(), 3)
+    yield nodes
+    for hub in nodes.hubs:
+        hub.close()
+
+
+def test_a_node_reads_the_newest_servers_before_it_gives_a_job_back(
+    quick_nodes: QuickNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = quick_nodes.make_late(1, monkeypatch, is_reading=True)
+    task = quick_nodes.begin()
+    quick_nodes.jobs_of(1).start(1, is_always=True)
+    ended = quick_nodes.ended(task)
+    assert ended["status"] == "completed" and late.asked.is_set()
+    assert ended["result"]["content"][0]["text"] == "this is done"
+
+
+def test_a_job_that_a_node_does_not_know_is_run_by_one_that_does(
+    quick_nodes: QuickNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = quick_nodes.make_late(1, monkeypatch, is_reading=False)
+    task = quick_nodes.begin()
+    quick_nodes.jobs_of(1).start(1, is_always=True)
+    assert late.asked.wait(BOUND), "the node that does not know the server takes the job first"
+    quick_nodes.jobs_of(2).start(1, is_always=True)
+    assert quick_nodes.ended(task)["result"]["content"][0]["text"] == "this is done"
+
+
+def test_a_job_that_no_node_knows_fails_after_its_time(
+    quick_nodes: QuickNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "UNKNOWN_SECONDS", 0.0)
+    job = Job("", "quick", "nowhere", "quick", {}, LOCAL, {}, "2026-07-28", {})
+    task = quick_nodes.jobs_of(0).defer(job).id
+    quick_nodes.jobs_of(1).start(1, is_always=True)
+    ended = quick_nodes.ended(task)
+    assert ended["status"] == "failed" and "there is no server 'nowhere'" in ended["statusMessage"]
