@@ -93,3 +93,18 @@ def test_a_toolset_is_made_by_keyboard_alone(browser: Browser, hub: Hub, folder:
     expect(page.get_by_role("status")).to_contain_text("The toolset is saved.")
     assert json.loads((folder / "servers" / "keys.json").read_text())["include"] == ["git.diff"]
     tab.close()
+
+
+def test_the_enter_key_in_a_field_checks_the_form_and_calls_no_tool(browser: Browser, hub: Hub) -> None:
+    tab = opened(browser, hub)
+    page = tab.open("/toolsets/new?add=git.push")
+    posted: list[str] = []
+    page.on("request", lambda request: posted.append(request.post_data or "") if request.method == "POST" else None)
+    page.get_by_role("searchbox", name="Search", exact=True).fill("diff")
+    page.get_by_label("Name below /mcp/").fill("entered")
+    page.keyboard.press("Enter")
+    expect(page.locator("input[name='choose:git.log']")).to_have_count(0)
+    expect(page.locator("input[name='choose:git.diff']")).to_have_count(1)
+    assert ["action=check" in each.split("&") for each in posted] == [True]
+    assert page.get_by_role("status").count() == 0, "a tool was called, or the toolset was saved"
+    tab.close()

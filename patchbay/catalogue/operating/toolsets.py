@@ -58,7 +58,8 @@ class ToolsetDrafts:
         text = to_text(fields).encode()
         errors = find_errors(text, "the toolset")
         if errors:
-            return DraftedToolset(fields, None, errors[0].message)
+            wrong = errors[0]
+            return DraftedToolset(fields, None, f"at {wrong.path}: {wrong.expected}" if wrong.path else wrong.expected)
         file = Server(name, "", TOOLSET, origin=f"{SERVERS}{name}.json")  # the operator writes this file
         found = preview(name, CONFIGURATION_KIND, text, self._blobs, file)
         if found.server is None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from patchbay.arguments import validator
 from patchbay.catalogue.operating.toolsets import copy_fields
 from patchbay.entry_patterns import covers
+from patchbay.errors import ConfigError, InvalidParams
+
+Properties = Mapping[str, Any]
+"""The schemas of the arguments of a tool, by name."""
 
 TICK = "choose:"
 """The beginning of the name of a tick of a tool that is not chosen yet; its origin follows."""
@@ -28,12 +33,15 @@ class _Row:
     is_ticked: bool
 
 
-def read_form_fields(before: dict[str, Any], fields: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+def read_form_fields(
+    before: dict[str, Any], fields: dict[str, str], properties_of: Callable[[str], Properties]
+) -> tuple[dict[str, Any], list[str]]:
     """Return the fields that a form means, and what is wrong in it: what it does not show stays as it is.
 
     The field `choose:ORIGIN` is the tick of a tool that is not chosen yet. `had` has the origins of the chosen tools,
     one on a line, and `choose-PLACE` is the tick of one of them: several may have one origin. An origin that a pattern
-    chooses and that has no tick any more is excluded. `before` are the fields that the form showed.
+    chooses and that has no tick any more is excluded. `before` are the fields that the form showed. `properties_of`
+    returns the schemas of the arguments of an origin, by which a fixed value is read.
     """
     wanted = copy_fields(before)
     for key in ("title", "description"):
@@ -55,7 +63,7 @@ def read_form_fields(before: dict[str, Any], fields: dict[str, str]) -> tuple[di
     wrong: list[str] = []
     for row in rows:
         if row.is_ticked:
-            wrong += _shape_from_form(wanted, row, fields)
+            wrong += _shape_from_form(wanted, row, fields, properties_of(row.origin))
     return {key: value for key, value in wanted.items() if value or key not in ("include", "exclude", "tools")}, wrong
 
 
@@ -101,7 +109,7 @@ def _covered_by(include: list[str]) -> Callable[[str], bool]:
     return is_covered
 
 
-def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str]) -> list[str]:
+def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str], properties: Properties) -> list[str]:
     """Take over the name, the description and the fixed arguments of one chosen tool; return what is wrong in them.
 
     Everything else about the tool stays, such as its jq expression and its limits.
@@ -110,15 +118,11 @@ def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str]) 
     description, fixed = fields.get(f"description-{row.place}", "").strip(), fields.get(f"fixed-{row.place}", "")
     tools = wanted["tools"]
     said = tools.get(was)
-    wrong: list[str] = []
     named: dict[str, Any] = dict(said) if isinstance(said, dict) else {"from": row.origin}
     arguments = {key: one for key, one in named.get("arguments", {}).items() if "value" not in one}
-    for line in filter(None, (one.strip() for one in fixed.split("\n"))):
-        key, sign, value = line.partition("=")
-        if sign:
-            arguments[key.strip()] = {"value": _read_value(value)}
-        else:
-            wrong.append(f"the fixed arguments of {was}: expected NAME=VALUE on each line; got {line!r:.80}")
+    values, wrong_lines = _read_lines(fixed, properties)
+    arguments |= {key: {"value": value} for key, value in values.items()}
+    wrong = [f"the fixed arguments of {was}: {one}" for one in wrong_lines]
     named |= {"arguments": arguments, "description": description}
     named = {member: one for member, one in named.items() if one or member not in ("arguments", "description")}
     if name != was and name in tools:
@@ -133,9 +137,43 @@ def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str]) 
     return wrong
 
 
-def _read_value(text: str) -> Any:
-    """Return the JSON value that a text is, else the text itself."""
+def read_arguments(text: str, properties: Properties) -> dict[str, Any]:
+    """Return the arguments that a text means: a JSON object, or NAME=VALUE on each line. Raises InvalidParams."""
+    if text.lstrip().startswith("{"):
+        try:
+            return dict(orjson.loads(text))
+        except orjson.JSONDecodeError as problem:
+            raise InvalidParams(f"expected a JSON object, or NAME=VALUE on each line; {problem}") from problem
+    arguments, wrong = _read_lines(text, properties)
+    if wrong:
+        raise InvalidParams(wrong[0])
+    return arguments
+
+
+def _read_lines(text: str, properties: Properties) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments of lines NAME=VALUE, and what is wrong in them."""
+    arguments: dict[str, Any] = {}
+    wrong = []
+    for line in filter(None, (one.strip() for one in text.split("\n"))):
+        name, sign, value = line.partition("=")
+        if sign:
+            arguments[name.strip()] = _read_value(value.strip(), properties.get(name.strip()))
+        else:
+            wrong.append(f"expected NAME=VALUE on each line; got {line!r:.80}")
+    return arguments, wrong
+
+
+def _read_value(text: str, schema: Any) -> Any:
+    """Return the JSON value that a text is, else the text itself; the text too where the argument takes it alone."""
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+    if isinstance(schema, Mapping):
+        try:
+            checker = validator(schema)
+        except ConfigError:  # a schema that refers to others of its tool cannot be compiled alone
+            return value
+        if not checker.is_valid(value) and checker.is_valid(text):
+            return text
+    return value

@@ -5,6 +5,7 @@ Every page works without a script. The commands `patchbay toolset ...` send the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,8 @@ from patchbay.catalogue.list_prices import count_bytes, describe_price, estimate
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import TOOLSET, DraftedToolset
 from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.entry_patterns import splits
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused, StaleUpdate, UnknownServer
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
@@ -27,7 +30,7 @@ from patchbay.web.operator.changes import (
     read_draft_form,
 )
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.operator.toolset_form import is_readable, read_form_fields
+from patchbay.web.operator.toolset_form import Properties, is_readable, read_arguments, read_form_fields
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
@@ -40,6 +43,8 @@ MAX_SHOWN_TOOLS = 500
 
 MAX_FORM_FIELDS = 20_000
 """Fields of the form: a tick for each offered tool, and six for each chosen one; `body_limit` limits their bytes."""
+
+_WILDCARDS = frozenset("*?[")
 
 TRY = "try:"
 """The beginning of the value of a button that tries a tool."""
@@ -54,9 +59,13 @@ class _ToolsetsViews:
         self._toolsets = Toolsets(site.catalogue, site.settings.servers, lambda: follow_folder(site))
 
     def index(self) -> Response:
-        """GET /toolsets: the list of all servers and each toolset, with their prices. Raises NotOperator."""
+        """GET /toolsets: the list of all servers and each toolset, with their prices; `add` offers to choose a tool.
+
+        Raises NotOperator.
+        """
         self._site.check_shows_everything()
-        return self._answer("toolsets.html", {"toolsets": self._toolsets.list_all()})
+        shown = {"toolsets": self._toolsets.list_all()}
+        return self._answer("toolsets.html", shown, add=request.args.get("add", ""))
 
     def show(self, name: str) -> Response:
         """GET /toolsets/<name>: the form of a toolset; as JSON its tools with their prices. Raises UnknownServer."""
@@ -73,7 +82,9 @@ class _ToolsetsViews:
         """GET /toolsets/new: the form of a new toolset; `add` chooses tools beforehand."""
         self._site.check_shows_everything()
         chosen = [one for one in request.args.getlist("add") if one]
-        return self._form("", None, DraftedToolset({"kind": TOOLSET, "include": chosen}, None))
+        fields = {"kind": TOOLSET, "include": chosen}
+        drafted = self._toolsets.drafts.draft("new", fields) if chosen else DraftedToolset(fields, None)
+        return self._form("", None, drafted)
 
     def change(self, name: str) -> Response:
         """POST /toolsets/<name> with `do` and its words: what the commands send. Raises Refused, InvalidParams."""
@@ -112,7 +123,7 @@ class _ToolsetsViews:
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
         if refused is None or self._site.operators.lenient_proof().is_operator:
             before = _read_shown(fields, before)  # a stranger brings no expressions that the hub would check
-        wanted, wrong = read_form_fields(before, fields)
+        wanted, wrong = read_form_fields(before, fields, self._properties_of)
         drafted = self._toolsets.drafts.draft(target or "new", wanted)
         problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
         action = fields.get("action", "")
@@ -132,10 +143,8 @@ class _ToolsetsViews:
         The call has the rights, quotas, approvals and time limits of any other, and leaves a record. Raises no error.
         """
         try:
-            arguments = orjson.loads(text.strip() or "{}")
-            if not isinstance(arguments, dict):
-                raise InvalidParams("expected the arguments as a JSON object")
             tool = find_tool(server, name)
+            arguments = read_arguments(text, _properties(tool))
             wire = TransportInfo(server.name, sender=self._site.sender, way=WAY)
             with self._site.activity.begin("tools/call", name, server, wire, arguments) as record:
                 terms: dict[str, Any] = {"principal": wire.sender.id, "sender": wire.sender, "cancelled": CancelFlag()}
@@ -144,11 +153,21 @@ class _ToolsetsViews:
                     record.saw(event)
                 result = run.result()
                 record.end(Result(0, result))
-        except orjson.JSONDecodeError as problem:
-            return f"expected the arguments as a JSON object; {problem}"
         except PatchbayError as problem:
             return problem.message
         return str(format_json(result))
+
+    def _properties_of(self, origin: str) -> Properties:
+        """Return the schemas of the arguments of a tool `server.tool`; empty for one that is not there."""
+        tool = self._find_origin(origin)
+        return {} if tool is None else _properties(tool)
+
+    def _find_origin(self, origin: str) -> Descriptor | None:
+        for server, name in splits(origin):
+            found = self._site.catalogue.find_any(server)
+            if found is not None and name in found.tools:
+                return found.tools[name]
+        return None
 
     def _save(
         self, name: str, server: Server | None, drafted: DraftedToolset, fields: dict[str, str]
@@ -187,7 +206,7 @@ class _ToolsetsViews:
         """The form, with the tools of all servers, those that are chosen, and what the list would cost."""
         words = ((typed or {}).get("find") if typed is not None else request.args.get("find")) or ""
         shown = self._offers(name, drafted, words)
-        prices = [one["bytes"] for one in shown.chosen]
+        prices = [one["bytes"] for one in shown.chosen if one["is_listed"]]
         whole = self._toolsets.describe(ALL_SERVERS)
         response = self._answer(
             "toolset.html",
@@ -222,8 +241,8 @@ class _ToolsetsViews:
         """Return the chosen tools, and the tools of each server that the words fit."""
         tools = drafted.server.tools if drafted.server is not None else {}
         chosen = [_describe_chosen(one, drafted.fields) for one in tools.values()]
-        taken = {one["from"] for one in chosen}
-        given = set(drafted.fields.get("include", ())) if drafted.server is None else taken
+        chosen += [_describe_unlisted(*one, drafted, self._properties_of(one[1])) for one in _find_unlisted(drafted)]
+        given = {one["from"] for one in chosen}
         servers, left, more = [], MAX_SHOWN_TOOLS, 0
         for each in sorted(self._site.visible.all(), key=lambda one: (one.origin == "boot image", one.name)):
             if each.name == name or not each.enabled or each.broken:
@@ -264,27 +283,82 @@ def _fits(words: str, *texts: object) -> bool:
     return all(word in searched for word in words.lower().split())
 
 
-def _describe_chosen(tool: Any, fields: Any) -> dict[str, Any]:
-    """Return a chosen tool with what the form changes about it."""
-    origin = tool.origins[0]
-    said = fields.get("tools", {}).get(tool.name)
-    said = said if isinstance(said, dict) else {}
-    given = said.get("arguments", {})
+def _properties(tool: Descriptor) -> Properties:
     known = tool.wire.get("inputSchema", {}).get("properties", {})
-    fixed = {name: one["value"] for name, one in given.items() if "value" in one}
+    return known if isinstance(known, Mapping) else {}
+
+
+def _find_unlisted(drafted: DraftedToolset) -> list[tuple[str, str]]:
+    """Return the names and origins of the tools that the fields name and that the draft does not list.
+
+    Their rows stay in the form, where what is wrong about them can be changed. Where there is no draft at all, the
+    tools that `include` names are among them.
+    """
+    tools = drafted.server.tools if drafted.server is not None else {}
+    found = [
+        (name, str(one["from"] if isinstance(one, Mapping) else one))
+        for name, one in drafted.fields.get("tools", {}).items()
+        if name not in tools
+    ]
+    if drafted.server is None:
+        singles = [one for one in drafted.fields.get("include", ()) if "." in one and not _WILDCARDS.intersection(one)]
+        found += [(one.partition(".")[2], one) for one in singles]
+    return found
+
+
+def _describe_unlisted(name: str, origin: str, drafted: DraftedToolset, properties: Properties) -> dict[str, Any]:
+    """Return a named tool that is not listed with what the form changes about it, and the reason."""
+    reasons = [one.reason for one in drafted.problems if one.where.startswith(f"tools.{name}")]
+    return {
+        **_describe_changes(name, drafted.fields),
+        "from": origin,
+        "is_listed": False,
+        "reason": reasons[0] if reasons else "not listed",
+        "shown": "",
+        "arguments": list(properties),
+        "bytes": 0,
+    }
+
+
+def _describe_chosen(tool: Descriptor, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a listed tool with what the form changes about it."""
+    origin = tool.origins[0]
     size = count_bytes(tool)
     return {
-        "name": tool.name,
+        **_describe_changes(tool.name, fields),
         "from": f"{origin.server}.{origin.name}",
-        "description": said.get("description", ""),
+        "is_listed": True,
         "shown": " ".join(str(tool.wire.get("description") or "").split())[:300],
-        "fixed": "\n".join(f"{name}={orjson.dumps(value).decode()}" for name, value in fixed.items()),
-        "arguments": list(known),
+        "arguments": list(_properties(tool)),
         "bytes": size,
         "tokens": estimate_tokens(size),
         "preview": format_json(dict(tool.wire)),
         "page": f"{page_path(origin.server)}?find={quote(origin.name)}",
     }
+
+
+def _describe_changes(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name, the description and the fixed arguments that fields give a tool, as texts of the form."""
+    said = fields.get("tools", {}).get(name)
+    said = said if isinstance(said, Mapping) else {}
+    fixed = {key: one["value"] for key, one in said.get("arguments", {}).items() if "value" in one}
+    return {
+        "name": name,
+        "description": said.get("description", ""),
+        "fixed": "\n".join(f"{key}={_write_value(value)}" for key, value in fixed.items()),
+    }
+
+
+def _write_value(value: Any) -> str:
+    """Return a fixed value as the form writes it: a text as it is, unless it would be read as another value."""
+    text = orjson.dumps(value).decode()
+    if not isinstance(value, str) or value != value.strip() or "\n" in value or "\r" in value:
+        return text
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return text
 
 
 def _read_shown(fields: dict[str, str], stored: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_a_chosen_tool_is_renamed_described_fixed_and_left_out(hub: Hub) -> None
     }
     assert hub.call("release", "history", {}).text == "/srv 2"
     page = read(hub, "/toolsets/release")
-    assert "repo=&#34;/srv&#34;" in page and "The past." in page
+    assert "repo=/srv\ncount=2" in page and "The past." in page
 
 
 def test_a_tool_is_tried_before_the_toolset_is_saved(hub: Hub) -> None:
@@ -82,9 +82,11 @@ def test_a_tool_is_tried_before_the_toolset_is_saved(hub: Hub) -> None:
         hub, "/toolsets/new", 200, "git.log", action="try:history", **form, **{"arguments:history": '{"count": 7}'}
     )
     assert "/srv 7" in Reader(tried.get_data(as_text=True)).text
+    lines = post(hub, "/toolsets/new", 200, "git.log", action="try:history", **form, **{"arguments:history": "count=8"})
+    assert "/srv 8" in Reader(lines.get_data(as_text=True)).text
     assert not (hub.servers / "release.json").exists()
     wrong = post(hub, "/toolsets/new", 200, "git.log", action="try:history", **form, **{"arguments:history": "{"})
-    assert "expected the arguments as a JSON object" in Reader(wrong.get_data(as_text=True)).text
+    assert "expected a JSON object, or NAME=VALUE on each line" in Reader(wrong.get_data(as_text=True)).text
     hub.activity.flush()
     assert any(row["name"] == "history" for row in read_json(hub.client.get("/activity.json"))["records"])
 
@@ -103,6 +105,51 @@ def test_a_mistake_saves_nothing_and_loses_nothing(hub: Hub) -> None:
     taken = post(hub, "/toolsets/new", 400, "git.log", name="release", action="save")
     assert "expected no server release yet" in Reader(taken.get_data(as_text=True)).text
     assert 'value="release"' in taken.get_data(as_text=True)
+
+
+def test_a_tool_that_cannot_be_listed_keeps_its_row_with_the_reason(hub: Hub) -> None:
+    """What is wrong about it is changed where it was typed."""
+    form: dict[str, Any] = {"had": "git.log", "was-0": "log", "name-0": "history", "fixed-0": "rep=1", "name": "new"}
+    page = post(hub, "/toolsets/new", 200, "git.log", action="check", **form).get_data(as_text=True)
+    assert "did you mean repo?" in Reader(page).text
+    assert 'name="name-0" value="history"' in page and "rep=1" in page
+    assert "This list: 0 tools" in Reader(page).text
+    invalid = post(hub, "/toolsets/new", 200, "git.log", action="check", **form | {"name-0": "a b", "fixed-0": ""})
+    page = invalid.get_data(as_text=True)
+    assert "expected 1 to 128 letters" in Reader(page).text and 'name="name-0" value="a b"' in page
+    refused = post(hub, "/toolsets/new", 400, "git.log", action="save", **form | {"name-0": "a b", "fixed-0": ""})
+    assert "the toolset: at tools: expected 1 to 128" in Reader(refused.get_data(as_text=True)).text.lower()
+    assert "toolset: the toolset" not in Reader(refused.get_data(as_text=True)).text.lower()
+
+
+def test_a_new_toolset_begins_with_the_tools_of_its_address(hub: Hub) -> None:
+    page = read(hub, "/toolsets/new?add=git.log")
+    assert "This list: 1 tool" in Reader(page).text and 'name="choose-0"' in page
+
+
+def test_the_page_of_a_tool_leads_to_the_toolsets_that_may_get_it(hub: Hub) -> None:
+    """Issue 54: *Add to a toolset* on the page of a tool, for the operator alone."""
+    link = "/toolsets?add=git.log"
+    assert link in read(hub, "/servers/git")
+    assert link in read(hub, "/servers/git?tool=log&part=entry")
+    assert "/toolsets?add=" not in hub.app.test_client().get("/servers/git", headers=BROWSER).get_data(as_text=True)
+    post(hub, "/toolsets/new", ticks="git.diff", action="save", name="mine")
+    page = read(hub, link)
+    assert 'action="/toolsets/mine"' in page and "/toolsets/new?add=git.log" in page
+    assert 'action="/toolsets/mcp"' not in page
+    token = csrf(hub, "/toolsets/mine")
+    answer = hub.client.post("/toolsets/mine", data={"csrf": token, "do": "add", "entries": "git.log"})
+    assert answer.status_code == 303
+    assert stored(hub, "mine")["include"] == ["git.diff", "git.log"]
+
+
+def test_a_value_is_a_text_where_the_argument_takes_only_texts(hub: Hub) -> None:
+    form: dict[str, Any] = {"had": "git.log", "was-0": "log", "name-0": "log", "fixed-0": "repo=5\ncount=2"}
+    post(hub, "/toolsets/new", ticks="git.log", action="save", name="typed", **form)
+    fixed = {"repo": {"value": "5"}, "count": {"value": 2}}
+    assert stored(hub, "typed")["tools"]["log"]["arguments"] == fixed
+    page = read(hub, "/toolsets/typed")
+    assert "repo=&#34;5&#34;\ncount=2" in page
 
 
 def test_a_name_of_another_chosen_tool_is_refused(hub: Hub) -> None:
