@@ -28,6 +28,7 @@ from tests.acceptance.hosts import run_with_hosts
 from tests.acceptance.jobs import do_jobs
 from tests.acceptance.packages import PACKAGES, Package
 from tests.acceptance.together import run_together
+from tests.acceptance.toolsets import run_toolsets
 from tests.checkout import ROOT
 from tests.interaction.programs import Hub, running_hub
 
@@ -180,6 +181,7 @@ def main() -> int:
     parser.add_argument("--together", action="store_true", help="forty packages in one hub at once, for some minutes")
     parser.add_argument("--confined", action="store_true", help="forty packages, each confined as every new mount is")
     parser.add_argument("--hosts", action="store_true", help="packages of Python, Node and Go with a list of hosts")
+    parser.add_argument("--toolsets", action="store_true", help="six tools of twelve servers, by every client and way")
     parser.add_argument(
         "--as-user", action="store_true", help="with --confined and --hosts: root runs the hub of an ordinary user"
     )
@@ -198,6 +200,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="together-") as name:
             prepared(Path(name))
             return 0 if run_together(Path(name), given.names, given.minutes, max(1, given.at_once)) else 1
+    if given.toolsets:
+        with tempfile.TemporaryDirectory(prefix="toolsets-", dir=FOLDERS) as name:
+            Path(name).chmod(0o755)
+            prepared(Path(name))
+            return 0 if run_toolsets(Path(name)) else 1
     if given.jobs:
         with tempfile.TemporaryDirectory(prefix="jobs-") as name:
             return 0 if do_jobs(Path(name)) else 1
