@@ -108,7 +108,10 @@ def list_calls(folder: Path) -> tuple[ToolsetCall, ...]:
 def run_toolsets(folder: Path) -> bool:
     """Make the toolset by both hands, use it by every way; print what differs. Return whether nothing does."""
     calls = list_calls(folder)
-    entries = {name: {"command": words[0], "args": list(fill(words[1:], folder))} for name, words in SERVERS.items()}
+    entries: dict[str, Json] = {
+        name: {"command": words[0], "args": list(fill(words[1:], folder))} for name, words in SERVERS.items()
+    }
+    entries["sqlite"]["writes"] = [str(folder / "files")]
     (folder / "many.json").write_text(json.dumps({"mcpServers": entries}))
     data = folder / "hub" / "data"
     differences: list[str] = []
