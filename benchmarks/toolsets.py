@@ -5,6 +5,11 @@
 One hub serves the inline definition of the benchmark, a toolset with its tools, and one that shapes the result with jq.
 Short turns alternate on one connection each, so that other work of the machine falls on all of them. Prints one line of
 JSON: the medians of microseconds of a call, and of the ratios to the turn at the origin beside it.
+
+    .venv/bin/python -m benchmarks.toolsets --lists
+
+lists a toolset of 1,000 tools in this process, and prints the microseconds of processor time of the first list of each
+revision, of a list again, of the first list of each of twenty keys with the same rights, and with other rights.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +29,8 @@ from urllib.parse import urlsplit
 from benchmarks.contenders import list_definitions, run_hub_with
 from benchmarks.load import STATELESS, RequestTemplate, prepare_request
 from benchmarks.processor_time import processor_seconds, wait_until_idle
+from tests.access.team import new_key, set_grants, team_hub
+from tests.hubs import BOTH, Hub
 
 ORIGIN = "bench"
 TOOLSETS: Mapping[str, Mapping[str, object]] = {
@@ -30,6 +38,9 @@ TOOLSETS: Mapping[str, Mapping[str, object]] = {
     "toolset_with_jq": {"tools": {"echo": {"from": f"{ORIGIN}.echo", "result": "."}}},
 }
 WARM_UP_CALLS = 500
+
+LISTED_TOOLS, LISTS_AGAIN, KEYS = 1000, 50, 20
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def make_calls(connection: http.client.HTTPConnection, request: RequestTemplate, count: int) -> None:
@@ -72,13 +83,54 @@ def measure(rounds: int, calls: int) -> dict[str, float]:
     return shown
 
 
+def measure_lists(tools: int, times: int) -> dict[str, float]:
+    """List a toolset of so many tools as several callers; return microseconds and ratios to a list again."""
+    source = "\n\n".join(f'def tool_{n}(value: str) -> str:\n    """Do {n}."""\n    return value' for n in range(tools))
+    files = {"many.py": source, "wide.json": json.dumps({"kind": "toolset", "include": ["many"]})}
+    with tempfile.TemporaryDirectory() as folder:
+        hub = team_hub(Path(folder), files)
+        keys = [f"key{number}" for number in range(KEYS)]
+        others = [f"other{number}" for number in range(KEYS)]
+        grants = [{"to": [f"key:{name}" for name in (*keys, *others)], "may": ["call"], "on": ["wide"]}]
+        denials = [{"to": [f"key:{name}"], "on": [f"many.tool_{number}"]} for number, name in enumerate(others)]
+        set_grants(hub, {"grants": grants, "denials": denials})
+        same, other = ([new_key(hub, name) for name in names] for names in (keys, others))
+        _time_list(hub, "wide", LEGACY[0], same[0], tools)  # the first request of a hub imports modules
+        figures: dict[str, list[float]] = {"first": [], "again": [], "same_rights": [], "other_rights": []}
+        for revision in LEGACY[1:]:
+            figures["first"].append(_time_list(hub, "wide", revision, same[0], tools))
+            figures["again"] += [_time_list(hub, "wide", revision, same[0], tools) for _ in range(times)]
+        figures["same_rights"] = [_time_list(hub, "wide", LEGACY[-1], one, tools) for one in same[1:]]
+        figures["other_rights"] = [_time_list(hub, "wide", LEGACY[-1], one, tools - 1) for one in other]
+        hub.close()
+    medians = {name: statistics.median(one) for name, one in figures.items()}
+    shown = {f"list_{name}_us": round(one, 1) for name, one in medians.items()}
+    return shown | {
+        f"list_{name}_ratio": round(one / medians["again"], 1) for name, one in medians.items() if name != "again"
+    }
+
+
+def _time_list(hub: Hub, server: str, revision: str, key: Mapping[str, str], expected: int) -> float:
+    """Return the microseconds of processor time of a list. Raises RuntimeError for a wrong number of tools."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}})
+    headers = {**key, "Content-Type": "application/json", "Accept": BOTH, "MCP-Protocol-Version": revision}
+    begun = time.process_time()
+    answer = hub.client.post(f"/mcp/{server}", data=body, headers=headers).get_data()
+    taken = (time.process_time() - begun) * 1e6
+    if answer.count(b'"inputSchema"') != expected:
+        raise RuntimeError(f"expected {expected} tools: {answer[:300]!r}")
+    return taken
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.toolsets", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=20, help="turns of each address (default: 20)")
     parser.add_argument("--calls", type=int, default=500, help="calls of one turn (default: 500)")
+    parser.add_argument("--lists", action="store_true", help="lists of 1,000 tools in place of calls")
     given = parser.parse_args(arguments)
-    sys.stdout.write(json.dumps(measure(given.rounds, given.calls)) + "\n")
+    found = measure_lists(LISTED_TOOLS, LISTS_AGAIN) if given.lists else measure(given.rounds, given.calls)
+    sys.stdout.write(json.dumps(found) + "\n")
     return 0
 
 

@@ -106,6 +106,21 @@ def complete_tool(context: click.Context, parameter: click.Parameter, incomplete
     return _fitting(_hub().find_entries(context, context.params.get("server") or "", "tools"), incomplete)
 
 
+def complete_chosen_tool(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a tool of the toolset that the command names."""
+    return _fitting(_hub().find_entries(context, context.params.get("name") or "", "tools"), incomplete)
+
+
+def complete_origin(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a tool for a toolset: first the name of its server, then `server.tool` or `server/tool`."""
+    for sign in "/.":
+        server, found, _ = incomplete.partition(sign)
+        if found:
+            tools = _hub().find_entries(context, server, "tools")
+            return _fitting([f"{server}{sign}{one}" for one in tools], incomplete)
+    return _fitting([f"{one}/" for one in _hub().find_server_names(context)], incomplete)
+
+
 def complete_uri(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the URI of a resource of the server at the address of the command."""
     found = _find_server(context, str(context.params.get("address") or ""))

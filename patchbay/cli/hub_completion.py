@@ -97,7 +97,7 @@ def find_arguments(context: click.Context, server: str, kind: str, entry: str) -
     for row in _read_entries(context, server, kind):
         if row["name"] == entry:
             if kind == "prompts":
-                return {one["name"]: [] for one in row.get("arguments") or ()}
+                return {one["name"]: [] for one in row["wire"].get("arguments") or ()}
             return list_arguments(row["input"])
     return {}
 

@@ -48,7 +48,7 @@ from tests.waiting import until
 SERVERS: Mapping[str, Sequence[str]] = {
     "time": ("uvx", "mcp-server-time"),
     "git": ("uvx", "mcp-server-git", "--repository", "{repository}"),
-    "sqlite": ("uvx", "--with", "mcp<2", "mcp-server-sqlite", "--db-path", "{files}/a.db"),
+    "sqlite": ("uvx", "--with", "mcp<2", "mcp-server-sqlite", "--db-path", "/tmp/a.db"),
     "fetch": ("uvx", "mcp-server-fetch"),
     "random": ("uvx", "random-number-mcp"),
     "excel": ("uvx", "excel-mcp-server", "stdio"),
@@ -59,7 +59,7 @@ SERVERS: Mapping[str, Sequence[str]] = {
     "playwright": ("npx", "-y", "@playwright/mcp"),
     "chrome": ("npx", "-y", "chrome-devtools-mcp"),
 }
-"""The servers by name, as the documents of each print its command."""
+"""The servers by name, as the documents of each print its command. A confined program has a `/tmp` of its own."""
 
 AGENT = '''
 import asyncio, json, sys
@@ -108,10 +108,7 @@ def list_calls(folder: Path) -> tuple[ToolsetCall, ...]:
 def run_toolsets(folder: Path) -> bool:
     """Make the toolset by both hands, use it by every way; print what differs. Return whether nothing does."""
     calls = list_calls(folder)
-    entries: dict[str, Json] = {
-        name: {"command": words[0], "args": list(fill(words[1:], folder))} for name, words in SERVERS.items()
-    }
-    entries["sqlite"]["writes"] = [str(folder / "files")]
+    entries = {name: {"command": words[0], "args": list(fill(words[1:], folder))} for name, words in SERVERS.items()}
     (folder / "many.json").write_text(json.dumps({"mcpServers": entries}))
     data = folder / "hub" / "data"
     differences: list[str] = []

@@ -58,6 +58,26 @@ def test_calls_that_wait_for_an_approval_are_offered_and_decided_ones_are_not(hu
 
 
 @pytest.mark.process
+def test_tools_of_a_toolset_are_offered_by_server_and_by_their_names_there(hub: Hub, folder: Path) -> None:
+    """Issue 54: a toolset is made without knowing the names by heart."""
+    assert ask_bash(folder, "patchbay toolset new release jq/ke") == ["jq/keys"]
+    assert ask_bash(folder, "patchbay toolset new release jq.ke") == ["jq.keys"]
+    assert ask_bash(folder, "patchbay toolset new release markd") == ["markdown/"]
+    assert run_command(folder, "toolset", "new", "release", "jq.keys", "markdown.headings").code == 0
+    assert run_command(folder, "toolset", "rename", "release", "keys", "members").code == 0
+    assert ask_bash(folder, "patchbay toolset add release markdown/con") == ["markdown/convert"]
+    for command in ("remove", "rename", "set"):
+        assert ask_bash(folder, f"patchbay toolset {command} release me") == ["members"], command
+
+
+@pytest.mark.process
+def test_arguments_of_a_prompt_are_offered(hub: Hub, folder: Path) -> None:
+    assert ask_bash(folder, "patchbay prompt markdown dr") == ["draft"]
+    assert ask_bash(folder, "patchbay prompt markdown draft to") == ["topic=", "tone="]
+    assert ask_bash(folder, "patchbay prompt /mcp/markdown draft top") == ["topic="]
+
+
+@pytest.mark.process
 def test_completion_without_a_hub_makes_no_data_folder(tmp_path: Path) -> None:
     write_script(tmp_path, "bash")
     for words in ("key revoke ", "people remove ", "restore ", "rollback notes ", "room join ", "approvals refuse "):

@@ -120,7 +120,7 @@ class Profiles:
         similar = [f"@{one}" for one in find_similar_names(name, list(self.find_directories()))]
         similar += find_similar_names(name, servers)
         if similar:
-            return f"{said}; did you mean {' or '.join(similar)}?"
+            return f"there is no server and no profile {name}; did you mean {' or '.join(similar)}?"
         return f"{said}; `patchbay profile list` shows the profiles, `patchbay list` the servers of this hub"
 
     def find_directories(self) -> dict[str, Path]:

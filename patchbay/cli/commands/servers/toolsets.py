@@ -18,7 +18,7 @@ import orjson
 
 from patchbay.activity.records import SEARCHED, Filter, recent
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion import complete_chosen_tool, complete_origin, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
@@ -65,7 +65,7 @@ def toolset_group() -> None:
     ),
 )
 @click.argument("name")
-@click.argument("tools", nargs=-1)
+@click.argument("tools", nargs=-1, shell_complete=complete_origin)
 @click.option("--title", default="", help="Its title.")
 @click.option("--description", default="", help="What it is for.")
 @click.option("--from-calls", "since", metavar="WHEN", help="Choose the tools that were called since then: 2h, 7d.")
@@ -96,7 +96,7 @@ def new_command(
 
 @toolset_group.command("add", epilog=with_examples("patchbay toolset add release greeter.greet", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
-@click.argument("tools", nargs=-1, required=True)
+@click.argument("tools", nargs=-1, required=True, shell_complete=complete_origin)
 @with_hub
 @click.pass_context
 def add_command(context: click.Context, /, name: str, tools: tuple[str, ...], **_: Any) -> None:
@@ -107,7 +107,7 @@ def add_command(context: click.Context, /, name: str, tools: tuple[str, ...], **
 
 @toolset_group.command("remove", epilog=with_examples("patchbay toolset remove release greet", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
-@click.argument("tools", nargs=-1, required=True)
+@click.argument("tools", nargs=-1, required=True, shell_complete=complete_chosen_tool)
 @with_hub
 @click.pass_context
 def remove_command(context: click.Context, /, name: str, tools: tuple[str, ...], **_: Any) -> None:
@@ -118,7 +118,7 @@ def remove_command(context: click.Context, /, name: str, tools: tuple[str, ...],
 
 @toolset_group.command("rename", epilog=with_examples("patchbay toolset rename release greet hello", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
-@click.argument("tool")
+@click.argument("tool", shell_complete=complete_chosen_tool)
 @click.argument("new_name")
 @with_hub
 @click.pass_context
@@ -133,7 +133,7 @@ def rename_command(context: click.Context, /, name: str, tool: str, new_name: st
     "set", epilog=with_examples("patchbay toolset set release greet --fix loudly=true --title Hello", after=RELEASE)
 )
 @click.argument("name", shell_complete=complete_server)
-@click.argument("tool")
+@click.argument("tool", shell_complete=complete_chosen_tool)
 @click.option("--title", help='Its title; "" is that of the origin.')
 @click.option("--description", help='Its description; "" is that of the origin.')
 @click.option("--fix", "fixed", multiple=True, metavar="ARGUMENT=VALUE", help="Fix an argument. Repeatable.")
