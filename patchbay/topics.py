@@ -288,6 +288,9 @@ UPSTREAM_CLIENTS = "upstream-clients/"
 UPSTREAM_REFRESHES = "upstream-refreshes/"
 """A process refreshes the tokens of a principal at a mounted server, by the hash of both."""
 
+CLIENT_ASSERTIONS = "assertions/"
+"""Used assertions of programs at the authorization server, by the digest of client and id."""
+
 DPOP_PROOFS = "dpop/"
 """Used DPoP proofs, by the digest of key and id."""
 

@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
+from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.accounts import Accounts
 from patchbay.settings import Settings
 from patchbay.stores.sqlite import SqliteStore
@@ -20,7 +21,7 @@ def invite(folder: Path, name: str) -> str:
     """The path of an invitation, as `patchbay invite` makes it while the hub runs."""
     store = SqliteStore(folder)
     try:
-        return Accounts(Settings(data=folder), store.journal).invitations.make(name)
+        return Accounts(Settings(data=folder), store.journal, PersonalKeys(store)).invitations.make(name)
     finally:
         store.close()
 

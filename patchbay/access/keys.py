@@ -8,6 +8,7 @@ Sources: RFC 6750 (bearer tokens); RFC 4648, section 5 (base64url).
 
 from __future__ import annotations
 
+import hmac
 import logging
 import re
 import secrets
@@ -15,7 +16,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -71,7 +72,8 @@ class KeyExists(PatchbayError):
 class Key:
     """One key. `made`, `expires` and `used` are Unix times in seconds; None: it does not expire, or was not used yet.
 
-    `scopes` narrow what the key may do; None does not narrow it.
+    `scopes` narrow what the key may do; None does not narrow it. `public_keys` is the JSON text of a JWK set with which
+    a program proves itself in place of the key; empty for a key that is a secret.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Key:
     expires: float | None = None
     scopes: frozenset[str] | None = None
     used: float | None = None
+    public_keys: str = ""
 
     @cached_property
     def principal(self) -> Principal:
@@ -108,8 +111,12 @@ class PersonalKeys:
         self._expiries: list[float] = []
         self._noted: dict[str, float] = {}
 
-    def make(self, name: str, expires: float | None = None, scopes: Iterable[str] | None = None) -> str:
+    def make(
+        self, name: str, expires: float | None = None, scopes: Iterable[str] | None = None, public_keys: str = ""
+    ) -> str:
         """Make a key and return it; the hub cannot show it again. `expires` is a Unix time in seconds.
+
+        With `public_keys`, a JWK set as JSON, no request can prove itself with the returned text: leave it out.
 
         Raises InvalidParams for a wrong name, time or scope, KeyExists for the name of a key that works.
         """
@@ -117,6 +124,8 @@ class PersonalKeys:
         _check(name, expires, kept, self.now())
         token = PREFIX + secrets.token_urlsafe(32)
         row = {"name": name, "digest": _digest(token), "made": self.now(), "expires": expires, "scopes": kept}
+        if public_keys:
+            row |= {"digest": _digest(secrets.token_urlsafe(32)), "public_keys": public_keys}
         while True:
             with self._lock:
                 self._read()
@@ -149,7 +158,20 @@ class PersonalKeys:
         with self._lock:
             self._read()
             keys = sorted(self._by_name.values(), key=lambda key: key.name)
-        return [Key(key.name, key.digest, key.made, key.expires, key.scopes, self._last_use(key.name)) for key in keys]
+        return [replace(key, used=self._last_use(key.name)) for key in keys]
+
+    def find_named(self, name: str, digest: str = "") -> Key | None:
+        """Return the key of this name, and of this digest if one is given, when it works; note its use."""
+        self._read_new_entries()
+        key = self._by_name.get(name)
+        if key is None or key.digest != digest:  # another process may have made it just now
+            with self._lock:
+                self._read()
+            key = self._by_name.get(name)
+        if key is None or digest not in ("", key.digest) or key.is_expired(self.now()):
+            return None
+        self._note_use(name)
+        return key
 
     def authenticate(self, credentials: Credentials) -> Principal | None:
         """Return the principal of a key; None for credentials of another scheme. Raises Unauthorized."""
@@ -285,7 +307,8 @@ def _apply(keys: dict[str, Key], data: bytes) -> None:
         return
     row = entry["key"]
     scopes = None if row["scopes"] is None else frozenset(row["scopes"])
-    keys[row["name"]] = Key(row["name"], row["digest"], row["made"], row["expires"], scopes)
+    public = row.get("public_keys", "")
+    keys[row["name"]] = Key(row["name"], row["digest"], row["made"], row["expires"], scopes, public_keys=public)
 
 
 def _check(name: str, expires: float | None, scopes: list[str] | None, now: float) -> None:
@@ -305,6 +328,11 @@ def _check(name: str, expires: float | None, scopes: list[str] | None, now: floa
                 check_can_match(pattern, scope, "")
         except ConfigError as problem:
             raise InvalidParams(problem.message) from problem
+
+
+def is_key(key: Key, token: str) -> bool:
+    """Whether a text is this key."""
+    return hmac.compare_digest(_digest(token), key.digest)
 
 
 def _digest(token: str) -> str:

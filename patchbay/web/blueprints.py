@@ -82,7 +82,7 @@ def register_pages(app: Application) -> None:
     site.count_full = lambda: len(attention.list_full())
     site.find_attention = attention.state
     app.parts.drain.on_begin(site.directory.end)
-    accounts = Accounts(settings, services.catalogue.store.journal)
+    accounts = Accounts(settings, services.catalogue.store.journal, app.parts.keys)
     app.parts.for_pages = PageParts(site, accounts, InspectedServers(settings, whole_environment()))
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
     with SYNTAX_LOCK:

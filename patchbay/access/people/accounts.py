@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from patchbay.access.authentication import Scheme
 from patchbay.access.hub_key import load_key
+from patchbay.access.keys import PersonalKeys
 from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
 from patchbay.access.oauth.clients import Clients
 from patchbay.access.oauth.codes import Codes
 from patchbay.access.oauth.metadata_documents import MetadataDocuments
+from patchbay.access.oauth.programs import Programs, ProgramTokenScheme
 from patchbay.access.oauth.tokens import Tokens
 from patchbay.access.people.invitations import Invitations
 from patchbay.access.people.passkeys import Passkeys
@@ -24,12 +26,12 @@ from patchbay.store import Journal
 
 
 class Accounts:
-    """The accounts of the hub with these settings; `journal` is that of its store.
+    """The accounts of the hub with these settings; `journal` is that of its store, `keys` are its personal keys.
 
     Raises ConfigError for an unusable key file.
     """
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, journal: Journal, keys: PersonalKeys) -> None:
         self.key = key = load_key(None if settings.store == "memory" else settings.data)
         self.people = People(journal)
         self.invitations = Invitations(self.people, key)
@@ -41,8 +43,11 @@ class Accounts:
         self.documents = MetadataDocuments(settings.client_hosts)
         self.codes = Codes(journal)
         self.tokens = Tokens(journal, self.people, self.codes, settings.token_minutes * 60)
+        self.programs = Programs(keys, journal, key, settings.token_minutes * 60)
 
     def list_schemes(self, settings: Settings) -> list[Scheme]:
         """Return the schemes that prove a person. The last one answers for every token that no other scheme knows."""
         sessions = SessionScheme(self.sessions)
-        return [sessions, AccessTokenScheme(self.tokens)] if has_authorization_server(settings) else [sessions]
+        if not has_authorization_server(settings):
+            return [sessions]
+        return [sessions, ProgramTokenScheme(self.programs), AccessTokenScheme(self.tokens)]

@@ -76,10 +76,15 @@ def key_command() -> None:
 @click.pass_context
 def new_command(context: click.Context, /, name: str, expires: str | None, grants: str | None, **_: Any) -> None:
     """Make the key NAME and print it, alone, on standard output. The hub stores its hash: it cannot show it again."""
-    with _open_keys(context) as keys:
+    with open_keys(context) as keys:
         scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
         token = keys.make(name, parse_expiry(expires, keys.now()), scopes)
     click.echo(token)
+    write_key_notes(context, scopes)
+
+
+def write_key_notes(context: click.Context, scopes: list[str] | None) -> None:
+    """Say what a new key does not do: on a hub that is not shared, and with grants that match nothing now."""
     settings = load_hub_settings(context)
     hub = find_running_hub(settings)
     _write_mode(settings, hub)
@@ -121,8 +126,8 @@ def _ask_entries(hub: RunningHub, name: str) -> Entries | None:
 @click.pass_context
 def list_command(context: click.Context, /, **_: Any) -> None:
     """List the keys that are not revoked: name, grants, when they were made, end, and were used last."""
-    with _open_keys(context) as keys:
-        rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *(_row(key, keys.now()) for key in keys.all())]
+    with open_keys(context) as keys:
+        rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *(describe_key(key, keys.now()) for key in keys.all())]
         click.echo(format_rows(rows))
 
 
@@ -158,7 +163,7 @@ def _part(row: dict[str, Any]) -> str:
 @click.pass_context
 def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Revoke the key NAME. A running hub refuses it within a second, and ends its streams."""
-    with _open_keys(context) as keys:
+    with open_keys(context) as keys:
         keys.revoke(name)
         click.echo(f"the key {name} is revoked", err=True)
 
@@ -209,13 +214,14 @@ def _describe_loss(store: Store) -> str:
 
 
 @contextmanager
-def _open_keys(context: click.Context) -> Iterator[PersonalKeys]:
+def open_keys(context: click.Context) -> Iterator[PersonalKeys]:
     """Open the keys of the hub in the data folder; print an error as one sentence and end the process."""
     with errors_as_sentence(), opened_store(load_settings(context), WITHOUT_FOLDER) as store:
         yield PersonalKeys(store)
 
 
-def _row(key: Key, now: float) -> tuple[str, ...]:
+def describe_key(key: Key, now: float) -> tuple[str, ...]:
+    """Return the row of a key in a list: its name, grants, and when it was made, ends, and was used last."""
     grants = "everything granted" if key.scopes is None else ",".join(sorted(key.scopes))
     expired = " (expired)" if key.is_expired(now) else ""
     return (key.name, grants, _date(key.made), _date(key.expires, "no end") + expired, _date(key.used, "not yet"))

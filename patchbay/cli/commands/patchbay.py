@@ -163,6 +163,10 @@ HUB = {
         "patchbay.cli.commands.people:people",
         "List or remove the accounts of people.",
     ),
+    "client": LateCommand(
+        "patchbay.cli.commands.program_clients:client_command",
+        "Make clients that get tokens by OAuth.",
+    ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
         "Make, list and revoke personal keys, and show what callers use.",
@@ -204,7 +208,7 @@ SECTIONS = {
         "profile",
         "connections",
     ),
-    "Share": ("room", "invite", "people", "key", "login", "token"),
+    "Share": ("room", "invite", "people", "key", "client", "login", "token"),
     "Maintain": ("settings", "schedule", "audit", "replay", "store", "nodes", "gc", "revoke", "completion"),
 }
 """The commands by purpose, for the help page."""

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
+from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.accounts import Accounts
 from patchbay.cli.completion import complete_person
 from patchbay.cli.data_store import errors_as_sentence, opened_store
@@ -75,4 +76,4 @@ def _accounts(context: click.Context) -> Iterator[tuple[Accounts, Settings]]:
     with errors_as_sentence():
         settings = load_settings(context)
         with opened_store(settings, "use its page /people") as store:
-            yield Accounts(settings, store.journal), settings
+            yield Accounts(settings, store.journal, PersonalKeys(store)), settings

@@ -38,7 +38,9 @@ _AUTHORIZE = (
     Query("resource", "The URL of the MCP endpoint."),
 )
 _TOKEN = form_body(
-    "grant_type", code="", redirect_uri="", code_verifier="", refresh_token="", client_id="", client_secret=""
+    "grant_type",
+    **dict.fromkeys(("code", "redirect_uri", "code_verifier", "refresh_token", "scope", "resource"), ""),
+    **dict.fromkeys(("client_id", "client_secret", "client_assertion_type", "client_assertion"), ""),
 )
 
 PEOPLE_ROUTES = (

@@ -1,5 +1,7 @@
 """The authorization server of the hub with Authlib: authorization code with PKCE, refresh tokens, revocation.
 
+`programs.py` has the grant for programs.
+
 Authlib checks requests and makes answers; what a code or a token is, `patchbay/access/oauth/` knows. One server object
 serves one request, because the issuer is the address that the client used.
 Sources: OAuth 2.1 (draft-ietf-oauth-v2-1); RFC 7636; RFC 7009; RFC 8707; RFC 9207; RFC 9700.
@@ -28,6 +30,7 @@ from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens, TokenFamily
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person
 from patchbay.errors import InvalidParams
+from patchbay.web.oauth.programs import PRIVATE_KEY_JWT, ProgramGrant, ProgramOfServer, SignedAssertion
 from patchbay.web.oauth.requests import HubRequest
 
 CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post", "none"]
@@ -216,15 +219,19 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
         self._fetches = fetches
         self.register_grant(CodeGrant, [RequiredCodeChallenge(required=True), self._check_target])
         self.register_grant(RotatingRefreshGrant)
+        self.register_grant(ProgramGrant)
+        self.register_client_auth_method(PRIVATE_KEY_JWT, SignedAssertion(self))
         self.register_endpoint(Revocation)
         self.register_extension(_Issuer)
 
-    def query_client(self, client_id: str) -> ClientOfServer | None:
+    def query_client(self, client_id: str) -> ClientOfServer | ProgramOfServer | None:
         """Return a client; None for an unknown one. Raises BadDocument when its document is not usable."""
         if self._fetches and client_id.startswith("https://"):
             client: Client | None = self.accounts.documents.load(client_id)
         else:
             client = self.accounts.clients.find(client_id)
+        if client is None and not self._fetches and (key := self.accounts.programs.find(client_id)) is not None:
+            return ProgramOfServer(self.accounts.programs, key)
         if client is None or (self._fetches and client.is_expired(self.accounts.people.now())):
             return None
         return ClientOfServer(self.accounts, client)

@@ -24,6 +24,7 @@ from patchbay.jsonrpc import parse
 from patchbay.settings import Settings
 from patchbay.web.oauth.authorization_server import HubServer
 from patchbay.web.oauth.consent import Consent
+from patchbay.web.oauth.programs import ALGORITHMS, CLIENT_CREDENTIALS, PRIVATE_KEY_JWT
 from patchbay.web.oauth.requests import read_token_form
 from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.site import Site
@@ -34,8 +35,8 @@ from patchbay.wire.requests.wsgi import request_of
 
 MAX_REGISTRATION_BYTES = 16 * 1024
 
-MAX_REGISTRATIONS, REGISTRATION_WINDOW_SECONDS = 60, 60.0
-"""Registrations of one address in this number of seconds."""
+MAX_REGISTRATIONS, MAX_PROGRAM_REQUESTS, WINDOW_SECONDS = 60, 600, 60.0
+"""Registrations, and token requests of programs, of one address in this number of seconds."""
 
 MAX_TRACKED_ADDRESSES = 4096
 
@@ -43,7 +44,8 @@ MAX_TRACKED_ADDRESSES = 4096
 class _Endpoints:
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
-        self._registrations = AddressCounter(MAX_REGISTRATIONS, REGISTRATION_WINDOW_SECONDS)
+        self._registrations = AddressCounter(MAX_REGISTRATIONS, WINDOW_SECONDS)
+        self._programs = AddressCounter(MAX_PROGRAM_REQUESTS, WINDOW_SECONDS)
 
     def metadata(self) -> Response:
         """GET /.well-known/oauth-authorization-server (RFC 8414)."""
@@ -66,9 +68,7 @@ class _Endpoints:
     def register(self) -> Response:
         """POST /oauth/register with client metadata (RFC 7591)."""
         if not self._registrations.allows(request.remote_addr or ""):
-            answer = _failure("temporarily_unavailable", "too many registrations came from your address", 429)
-            answer.headers["Retry-After"] = f"{REGISTRATION_WINDOW_SECONDS:.0f}"
-            return answer
+            return _answer_too_many("too many registrations came from your address")
         check_json(request_of(request.environ))
         metadata = parse(read_body(request_of(request.environ), MAX_REGISTRATION_BYTES))
         if not isinstance(metadata, dict):
@@ -89,8 +89,12 @@ class _Endpoints:
         return json_answer(body, 201)
 
     def token(self) -> Response:
-        """POST /oauth/token: a code or a refresh token for new tokens."""
-        response: Response = self._server().create_token_response(read_token_form())
+        """POST /oauth/token: a code, a refresh token, or the credentials of a program for new tokens."""
+        form = read_token_form()
+        is_program = form.payload.data.get("grant_type") == CLIENT_CREDENTIALS
+        if is_program and not self._programs.allows(request.remote_addr or ""):
+            return _answer_too_many("too many requests of programs came from your address")
+        response: Response = self._server().create_token_response(form)
         return response
 
     def revoke(self) -> Response:
@@ -135,8 +139,9 @@ def describe_server(base: str) -> dict[str, Any]:
         "scopes_supported": list(SCOPES),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
-        "grant_types_supported": list(GRANT_TYPES),
-        "token_endpoint_auth_methods_supported": list(AUTH_METHODS),
+        "grant_types_supported": [*GRANT_TYPES, CLIENT_CREDENTIALS],
+        "token_endpoint_auth_methods_supported": [*AUTH_METHODS, PRIVATE_KEY_JWT],
+        "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
         "revocation_endpoint_auth_methods_supported": list(AUTH_METHODS),
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
@@ -181,6 +186,12 @@ def _answer_error(problem: PatchbayError) -> Response:
     """Answer with an OAuth error (RFC 6749, section 5.2)."""
     error = getattr(problem, "error", "invalid_request")
     return _failure(str(error), problem.message, problem.status)
+
+
+def _answer_too_many(message: str) -> Response:
+    answer = _failure("temporarily_unavailable", message, 429)
+    answer.headers["Retry-After"] = f"{WINDOW_SECONDS:.0f}"
+    return answer
 
 
 def _failure(error: str, message: str, status: int) -> Response:

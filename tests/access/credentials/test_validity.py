@@ -14,6 +14,7 @@ import pytest
 from patchbay.access.credentials import names
 from patchbay.access.credentials import validity as validity_module
 from patchbay.access.credentials.validity import Validity
+from patchbay.access.keys import PersonalKeys
 from patchbay.access.oauth.clients import Client
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.people.accounts import Accounts
@@ -43,7 +44,7 @@ def validity(store: Store, tmp_path: Path) -> Iterator[Validity]:
 
 @pytest.fixture
 def accounts(store: Store, tmp_path: Path) -> Accounts:
-    return Accounts(Settings(data=tmp_path), store.journal)
+    return Accounts(Settings(data=tmp_path), store.journal, PersonalKeys(store))
 
 
 def expect_end(validity: Validity, sender: Principal) -> None:

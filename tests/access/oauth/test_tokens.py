@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.keys import PersonalKeys
 from patchbay.access.oauth import codes as codes_module
 from patchbay.access.oauth import tokens as tokens_module
 from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
@@ -32,7 +33,7 @@ class Worker:
     def __init__(self, folder: Path, minutes: float = 15) -> None:
         settings = Settings(data=folder, token_minutes=minutes)
         self.store = SqliteStore(folder)
-        self.accounts = Accounts(settings, self.store.journal)
+        self.accounts = Accounts(settings, self.store.journal, PersonalKeys(self.store))
         self.tokens = self.accounts.tokens
 
     def code(self, resource: str = ECHO, scopes: tuple[str, ...] = ("call", "see")) -> str:

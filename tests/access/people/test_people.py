@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.access.keys import PersonalKeys
 from patchbay.access.people import people
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.invitations import Invitations, WrongInvitation
@@ -133,11 +134,11 @@ def test_there_is_a_limit_on_accounts(store: Store, monkeypatch: pytest.MonkeyPa
 def test_accounts_are_stored_and_are_not_content(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path)
     store = SqliteStore(tmp_path)
-    accounts = Accounts(settings, store.journal)
+    accounts = Accounts(settings, store.journal, PersonalKeys(store))
     accounts.people.create("ann", "", password=accounts.passwords.hash("correct horse battery", "ann"))
     assert store.blobs.count() == 0 and store.names.all() == {}
     store.close()
     store = SqliteStore(tmp_path)
-    person = Accounts(settings, store.journal).people.find("ann")
+    person = Accounts(settings, store.journal, PersonalKeys(store)).people.find("ann")
     assert person is not None and accounts.passwords.fits("correct horse battery", person.password)
     store.close()

@@ -180,7 +180,7 @@ WRONG_REDEMPTIONS: list[tuple[dict[str, str], str]] = [
     ({"resource": f"{BASE}/mcp/other"}, "invalid_target"),
     ({"resource": "https://other.example/mcp"}, "invalid_target"),
     ({"grant_type": "password"}, "unsupported_grant_type"),
-    ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
+    ({"grant_type": "client_credentials"}, "invalid_client"),
     ({"grant_type": ""}, "unsupported_grant_type"),
 ]
 

@@ -1,0 +1,100 @@
+"""Client credentials at the authorization server: a program gets an access token with its secret or a signed assertion.
+
+Authlib checks requests and assertions; what a program and its token are, `patchbay/access/oauth/programs.py` knows.
+Sources: RFC 6749, section 4.4; RFC 7523, sections 2.2 and 3; OpenID Connect Core 1.0, section 9 (`private_key_jwt`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from authlib.oauth2.rfc6749 import InvalidClientError, InvalidScopeError
+from authlib.oauth2.rfc6749.grants import ClientCredentialsGrant
+from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
+from joserfc import jwt
+from joserfc.jwk import KeySet
+
+from patchbay.access.keys import Key
+from patchbay.access.oauth.programs import MAX_ASSERTION_SECONDS, Programs, RefusedScope
+
+CLIENT_CREDENTIALS = "client_credentials"
+PRIVATE_KEY_JWT = "private_key_jwt"
+SECRET_METHODS = ("client_secret_basic", "client_secret_post")
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""Algorithms of assertions: those of a public key only."""
+
+MAX_ID_CHARACTERS = 512
+
+
+class ProgramOfServer:
+    """A program as Authlib asks about a client."""
+
+    def __init__(self, programs: Programs, key: Key) -> None:
+        self._programs = programs
+        self.key = key
+
+    def get_client_id(self) -> str:
+        return self.key.name
+
+    def get_allowed_scope(self, scope: str | None) -> str:
+        return scope or ""  # `Programs.issue` narrows it
+
+    def check_client_secret(self, secret: str) -> bool:
+        return self._programs.has_secret(self.key, secret)
+
+    def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
+        return endpoint == "token" and (method == PRIVATE_KEY_JWT if self.key.public_keys else method in SECRET_METHODS)
+
+    def check_grant_type(self, grant_type: str) -> bool:
+        return grant_type == CLIENT_CREDENTIALS
+
+
+class ProgramGrant(ClientCredentialsGrant):  # type: ignore[misc]
+    """The client credentials grant. `server` is a HubServer."""
+
+    TOKEN_ENDPOINT_AUTH_METHODS = (*SECRET_METHODS, PRIVATE_KEY_JWT)
+
+    def generate_token(self, **_: Any) -> dict[str, Any]:
+        program, asked = self.request.client, self.request.payload
+        resource = self.server.parse_resource(asked.data.get("resource"))
+        try:
+            issued = self.server.accounts.programs.issue(program.key, resource, asked.scope or "")
+        except RefusedScope as problem:
+            raise InvalidScopeError(str(problem)) from problem
+        body: dict[str, Any] = {"access_token": issued.text, "token_type": "Bearer", "expires_in": issued.seconds}
+        return body if issued.scopes is None else body | {"scope": " ".join(sorted(issued.scopes))}
+
+    def save_token(self, token: dict[str, Any]) -> None:
+        """Do nothing: the token is not stored."""
+
+
+class SignedAssertion(JWTBearerClientAssertion):  # type: ignore[misc]
+    """Client authentication with a signed assertion (`private_key_jwt`). `server` is a HubServer."""
+
+    CLIENT_AUTH_METHOD = PRIVATE_KEY_JWT
+
+    def __init__(self, server: Any) -> None:
+        super().__init__()
+        self._server = server
+
+    def get_audiences(self) -> list[str]:
+        return [self._server.issuer, f"{self._server.issuer}/oauth/token"]
+
+    def resolve_client_public_key(self, client: Any) -> Any:
+        if not isinstance(client, ProgramOfServer) or not client.key.public_keys:
+            raise InvalidClientError(description="This client has no public key")
+        return KeySet.import_key_set(orjson.loads(client.key.public_keys))
+
+    def verify_claims(self, claims: jwt.Claims) -> None:
+        end, now = claims.get("exp"), self._server.accounts.people.now()
+        if isinstance(end, (int, float)) and end > now + MAX_ASSERTION_SECONDS:
+            raise InvalidClientError(description=f"exp is more than {MAX_ASSERTION_SECONDS} seconds ahead")
+        super().verify_claims(claims)
+
+    def validate_jti(self, claims: jwt.Claims, jti: Any) -> bool:
+        if not isinstance(jti, str) or not 0 < len(jti) <= MAX_ID_CHARACTERS:
+            raise InvalidClientError(description=f"jti: expected a text of at most {MAX_ID_CHARACTERS} characters")
+        used: bool = self._server.accounts.programs.use_assertion(claims["sub"], jti)
+        return used
