@@ -231,7 +231,8 @@ def by_mouse(page: Page, calls: Sequence[ToolsetCall]) -> int:
     click(page.get_by_role("link", name="New toolset", exact=True))
     type_into(page.get_by_label("Name below /mcp/"), "mouse")
     for server in dict.fromkeys(one.server for one in calls):
-        click(page.locator("summary").filter(has_text=f"{server} ("))
+        tick = page.locator(f"input[name^='choose:{server}.']").first
+        click(page.locator("details").filter(has=tick).locator("summary"))
         for one in calls:
             if one.server == server:
                 click(page.locator(f"input[name='choose:{one.origin}']"))

@@ -65,6 +65,11 @@ def cities() -> list:
     return sorted(_CITIES)
 '''
 NEWER = WEATHER.replace("How many days, from 1 to 14.", "How many days.").replace("days: int = 3", "days: int = 5")
+TOOLSET = """{
+  "kind": "toolset",
+  "include": ["weather.cities", "hello.hello"],
+  "tools": {"bern": {"from": "weather.forecast", "arguments": {"city": {"value": "Bern"}}}}
+}"""
 BROKEN = '"""Tides."""\n\n\ndef high_tide(harbour: str -> str:\n    return harbour\n'
 
 PAGES = {
@@ -80,6 +85,7 @@ PAGES = {
     "past": "/servers/weather/past",
     "settings": "/servers/weather/settings",
     "parts": "/static/parts.html",
+    "toolset": "/toolsets/work",
     "source-broken": "/servers/tides/source",
     "new": "/servers/new",
     "edit": "/servers/tides/edit",
@@ -112,7 +118,7 @@ SHARING = {
 
 README = (
     *("home-light-1280", "try-light-1280", "activity-dark-1280", "room-light-1280", "settings-light-1280"),
-    *("parts-light-1280", "parts-dark-1280"),
+    *("parts-light-1280", "parts-dark-1280", "toolset-light-1280"),
 )
 
 
@@ -177,6 +183,7 @@ def hub() -> Iterator[Hub]:
         (servers / "hello.py").write_text((ROOT / "servers/hello.py").read_text())
         (servers / "weather.py").write_text(WEATHER)
         (servers / "tides.py").write_text(BROKEN)
+        (servers / "work.json").write_text(TOOLSET)
         with running(folder, "--enable", "everything", "--room-idle", "3600") as found:
             _live(found)
             yield found
