@@ -48,7 +48,7 @@ from tests.waiting import until
 SERVERS: Mapping[str, Sequence[str]] = {
     "time": ("uvx", "mcp-server-time"),
     "git": ("uvx", "mcp-server-git", "--repository", "{repository}"),
-    "sqlite": ("uvx", "--with", "mcp<2", "mcp-server-sqlite", "--db-path", "/tmp/a.db"),
+    "sqlite": ("uvx", "--with", "mcp<2", "mcp-server-sqlite"),
     "fetch": ("uvx", "mcp-server-fetch"),
     "random": ("uvx", "random-number-mcp"),
     "excel": ("uvx", "excel-mcp-server", "stdio"),
@@ -59,7 +59,7 @@ SERVERS: Mapping[str, Sequence[str]] = {
     "playwright": ("npx", "-y", "@playwright/mcp"),
     "chrome": ("npx", "-y", "chrome-devtools-mcp"),
 }
-"""The servers by name, as the documents of each print its command. A confined program has a `/tmp` of its own."""
+"""The servers by name, as the documents of each print its command."""
 
 AGENT = '''
 import asyncio, json, sys
