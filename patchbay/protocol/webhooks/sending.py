@@ -12,9 +12,8 @@ import binascii
 import hmac
 import secrets
 import ssl
-import time
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -33,6 +32,7 @@ from patchbay.protocol.webhooks.kept_connections import (
     Destination,
     KeptConnections,
 )
+from patchbay.protocol.webhooks.timed_connections import bound_requests, ends_within
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 MAX_URL_CHARACTERS = 2048
 ANSWER_SECONDS = 5.0
 """Seconds within which an endpoint has to send each part of its head, and its whole body."""
+
+REQUEST_SECONDS = 10.0
+"""Seconds from the beginning of a request to the end of the head of its answer."""
 
 MAX_CHALLENGE_BYTES = 4096
 """Bytes that are read of the answer to a challenge."""
@@ -142,8 +145,11 @@ class _Attempt:
         place = f"[{address}]" if ":" in address else address
         where = urlsplit(request.url)._replace(netloc=f"{place}:{request.port}").geturl()
         more = {"sni_hostname": request.host, "trace": self._note}
-        with client.stream("POST", where, content=request.body, headers=request.headers(), extensions=more) as reply:
-            self.has_answered = True
+        made = client.build_request("POST", where, content=request.body, headers=request.headers(), extensions=more)
+        with ends_within(REQUEST_SECONDS):
+            reply = client.send(made, stream=True)
+        self.has_answered = True
+        with closing(reply), ends_within(ANSWER_SECONDS):
             return reply.status_code, _read_beginning(reply)
 
     def _note(self, event: str, _: object) -> None:
@@ -152,17 +158,17 @@ class _Attempt:
 
 
 def _read_beginning(reply: httpx2.Response) -> bytes:
-    """Return what came of an answer within ANSWER_SECONDS, about MAX_CHALLENGE_BYTES at most.
+    """Return what came of an answer in its time, about MAX_CHALLENGE_BYTES at most.
 
     The status has been read, so a body that breaks off is no failure; its connection is not used again.
     """
     import httpx2
 
-    answer, end = bytearray(), time.monotonic() + ANSWER_SECONDS
-    with suppress(httpx2.HTTPError):
+    answer = bytearray()
+    with suppress(httpx2.HTTPError, TimeoutError):
         for piece in reply.iter_raw():  # a connection is used again only after the whole answer was read
             answer += piece
-            if len(answer) > MAX_CHALLENGE_BYTES or time.monotonic() >= end:
+            if len(answer) > MAX_CHALLENGE_BYTES:
                 break
     return bytes(answer)
 
@@ -190,10 +196,9 @@ class Sender:
         return httpx2.Client(
             follow_redirects=False,
             trust_env=False,
-            verify=self._certificates,
+            transport=bound_requests(httpx2.HTTPTransport(verify=self._certificates, limits=limits)),
             timeout=httpx2.Timeout(ANSWER_SECONDS),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            limits=limits,
         )
 
     def close_unused(self) -> None:
@@ -254,8 +259,8 @@ class Sender:
             return answered
         except Unreachable as problem:
             raise CallbackFailed(problem.message, "connection_refused") from problem
-        except httpx2.TimeoutException as problem:
-            raise CallbackFailed(f"the callback URL did not answer within {ANSWER_SECONDS:g} s", "timeout") from problem
+        except (httpx2.TimeoutException, TimeoutError) as problem:
+            raise CallbackFailed("the callback URL did not answer in time", "timeout") from problem
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as problem:
             is_tls = "certificate" in str(problem).lower() or "ssl" in str(problem).lower()
             reason = "tls_error" if is_tls else "connection_refused"

@@ -34,7 +34,8 @@ class Receiver:
     were opened, `closed` those that ended. `closes` ends each connection after an answer that does not say so. With
     `drops_used` (`drops_new`), the next request on a used (new) connection is read and gets no answer. `cookie` is set
     by each answer, and `cookies` are those of all requests. With `drips`, an answer comes byte by byte; with `breaks`,
-    it ends before its last byte. `cut` counts the answers that the client did not read to their ends.
+    it ends before its last byte. With `drips_head` (`drips_chunk`), its head (the head of its first chunk) comes byte
+    by byte. `cut` counts the answers that the client did not read to their ends.
     """
 
     def __init__(self, port: int) -> None:
@@ -56,7 +57,7 @@ class Receiver:
         self.dropped = 0
         self.cookie = ""
         self.cookies: list[str | None] = []
-        self.drips = self.breaks = False
+        self.drips = self.breaks = self.drips_head = self.drips_chunk = False
         self.cut = 0
         self.wrong_signatures = 0
         self.changed = threading.Condition()
@@ -147,6 +148,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.one.dropped += 1
             return
         status, answer = self.one.receive(self.headers, body)
+        if self.one.drips_head or self.one.drips_chunk:
+            first = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + b"\r\n" * self.one.drips_chunk
+            self.wfile.write(first)
+            self.drip((b"5;x=" if self.one.drips_chunk else b"X-Header: ") + b"." * DRIPPED_BYTES)
+            return
         self.send_response(status)
         if self.one.location and 300 <= status < 400:
             self.send_header("Location", self.one.location)

@@ -33,6 +33,10 @@ def send(sender: Sender, url: str, id: str) -> int:
     return sender.post(url, "sub_1", id, [SECRET], orjson.dumps({"eventId": id}), 1.0)
 
 
+def cut_is(receiver: Receiver, number: int) -> bool:
+    return receiver.cut == number
+
+
 def closed_is(receiver: Receiver, number: int) -> bool:
     return receiver.closed == number
 
@@ -91,6 +95,30 @@ def test_an_answer_that_comes_byte_by_byte_is_not_awaited(
 ) -> None:
     """Each byte comes within the limit for one read; eight such answers would hold all senders."""
     receiver.drips = True
+    monkeypatch.setattr(sending, "ANSWER_SECONDS", 0.5)
+    assert send(sender, receiver.url, "a") == 200
+    until(lambda: receiver.cut == 1, "the end of the connection")
+
+
+def test_a_head_that_comes_byte_by_byte_is_not_awaited(
+    sender: Sender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes within the limit for one read. The endpoint fails, by a new connection and by a kept one."""
+    assert send(sender, receiver.url, "a") == 200
+    receiver.drips_head = True
+    monkeypatch.setattr(sending, "REQUEST_SECONDS", 0.5)
+    for cut in (1, 2):
+        with pytest.raises(CallbackFailed) as caught:
+            send(sender, receiver.url, "b")
+        assert caught.value.reason == "timeout"
+        until(partial(cut_is, receiver, cut), "the end of the connection")
+
+
+def test_the_head_of_a_chunk_that_comes_byte_by_byte_is_not_awaited(
+    sender: Sender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part of the body comes, so the client reads on by itself."""
+    receiver.drips_chunk = True
     monkeypatch.setattr(sending, "ANSWER_SECONDS", 0.5)
     assert send(sender, receiver.url, "a") == 200
     until(lambda: receiver.cut == 1, "the end of the connection")
