@@ -26,18 +26,21 @@ BOOT = "boot image"
 ROOM = "room"
 """Origins of rows: the boot image, and a room of this hub."""
 
-RESERVED = frozenset(
-    [
-        *("meta", "sse", "messages", "servers", "variables", "cid", "history", "rpc", "rooms", "inspect", "activity"),
-        *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico", "search", "render"),
-        *("new", "login", "logout", "account", "people", "invitation", "oauth", ".well-known", "pins", "access"),
-        *("approvals", "upstreams", "webhooks", "server-card", "registry", "toolsets", "v0.1"),
-    ]
-)
-"""Names that the hub's own paths use."""
-
 SHIPPED_NAME = "mcp"
 """Reserved for a server of the boot image, because /mcp is the address of the aggregate of all servers."""
+
+PATHS = frozenset(
+    (
+        *(".well-known", "access", "account", "activity", "approvals", "audit", "cid", "healthz", "history"),
+        *("inspect", "invitation", "login", "logout", SHIPPED_NAME, "metrics", "nodes", "oauth", "openapi.json"),
+        *("people", "pins", "readyz", "registry", "render", "rooms", "rpc", "schedules", "search"),
+        *("servers", "settings", "toolsets", "upstreams", "v0.1", "variables", "webhooks"),
+    )
+)
+"""How the paths of the hub begin. Written here, because the table of routes loads every page; a test compares them."""
+
+RESERVED = (PATHS - {SHIPPED_NAME}) | {"meta", "sse", "messages", "static", "favicon.ico", "new", "server-card"}
+"""Names that no server may have: the hub's own paths, and what stands behind /mcp/ and /servers/."""
 
 _NAME = re.compile(NAME)
 

@@ -4,20 +4,10 @@ path prefix is not a path of the hub itself.
 
 from __future__ import annotations
 
-from patchbay.catalogue.rows import RESERVED
+from patchbay.catalogue.rows import PATHS, RESERVED
 from patchbay.errors import ConfigError
 from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.settings import PERSONAL, Settings
-
-PATHS = frozenset(
-    (
-        *(".well-known", "access", "account", "activity", "approvals", "audit", "cid", "healthz", "history"),
-        *("inspect", "invitation", "login", "logout", "mcp", "metrics", "nodes", "oauth", "openapi.json"),
-        *("people", "pins", "readyz", "registry", "render", "rooms", "rpc", "schedules", "search"),
-        *("servers", "settings", "toolsets", "upstreams", "variables", "webhooks"),
-    )
-)
-"""How the paths of the hub begin. Written here, because the table of routes loads every page; a test compares them."""
 
 
 def check_exposure(settings: Settings) -> None:

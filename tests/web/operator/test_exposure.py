@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from patchbay.catalogue.rows import PATHS, name_problem
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 from patchbay.web.api.routes import ALL_ROUTES
-from patchbay.web.operator.exposure import PATHS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 from tests.web.operator.test_operators import exposed, hub, link_of, put
@@ -92,3 +92,11 @@ def test_the_paths_of_the_hub_are_those_of_its_routes() -> None:
     """They are written a second time, so that the start of a hub loads no page."""
     begins = {route.path.split("/")[1] for route in ALL_ROUTES}
     assert {one for one in begins if one and one[0] != "<"} == PATHS
+
+
+def test_no_server_has_the_name_of_a_path_of_the_hub(hub: Hub) -> None:
+    """A page of the hub would stand where its tools are called over plain HTTP."""
+    rules = {rule.rule.split("/")[1] for rule in hub.app.url_map.iter_rules()}
+    begins = {one for one in (*PATHS, *rules) if one and "<" not in one}
+    assert "settings" in begins and "static" in begins
+    assert [one for one in sorted(begins) if name_problem(one) is None] == []
