@@ -1,8 +1,8 @@
 """The native interface over HTTP: POST /rpc.
 
 Each post is one request. `Accept` selects the form of the answer: an event stream, lines of JSON, or one JSON document
-with all items, after the end of the call. The checks of a request are those of /mcp, in the same order. Closing a
-stream cancels its call: a client cannot resume a native stream.
+with all items, after the end of the call. The checks of a request are those of /mcp, in the same order. A client that
+closes the connection cancels its call, in each form: it cannot resume it.
 Source: docs/native.md.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 
 from patchbay.activation import CancelFlag
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
-from patchbay.jsonrpc import Failure, Result, encode, failure, parse, readable_id
+from patchbay.jsonrpc import Failure, Notification, Result, encode, failure, parse, readable_id
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
@@ -25,7 +26,7 @@ from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
 from patchbay.wire.pipes.lines import as_line
 from patchbay.wire.replies.accept import JSON, NDJSON, STREAM, preferred_form
-from patchbay.wire.replies.reply import Reply, json_reply, refusal, stream_reply
+from patchbay.wire.replies.reply import Later, Reply, json_reply, refusal, stream_reply
 from patchbay.wire.replies.sse import Body
 from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import check_json, read_body
@@ -84,13 +85,32 @@ class NativeOverHttp:
         if isinstance(answer, Failure):
             return json_reply(answer, answer.status)
         if form == JSON:
-            return json_reply(answer if isinstance(answer, Result) else collected(answer))
+            if isinstance(answer, Result):
+                return json_reply(answer)
+            return Reply(later=_collect(answer), leave=flag.leave)
         return self._stream(_single(answer) if isinstance(answer, Result) else answer, form, flag)
 
     def _stream(self, messages: Stream, form: str, flag: CancelFlag) -> Reply:
         body = Body(_frames(messages, form), messages, flag.leave)
         self._dispatcher.streams.add(body)
         return stream_reply(body, form)
+
+
+def _collect(messages: Stream) -> Later:
+    """Return the answer with all items, after the end of the call; at each Pause the client may have left."""
+    collecting: list[Result | Notification] = []
+    try:
+        with closing(messages):
+            for message in messages:
+                if isinstance(message, Pause):
+                    yield message.wait
+                else:
+                    collecting.append(message)
+        return json_reply(collected(collecting))
+    except PatchbayError as problem:
+        return json_reply(failure(None, problem), problem.status)
+    except Exception:
+        return json_reply(failure(None, incident(log, f"at {PATH}")), 500)
 
 
 def _single(answer: Result) -> Stream:
