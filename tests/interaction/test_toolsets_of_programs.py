@@ -139,6 +139,7 @@ def test_a_toolset_is_the_same_over_three_nodes(
 ) -> None:
     """Each request reaches another node than the one before."""
     options = ["--enable", "everything", *ONE_WORKER]
+    (folder / "nodes").mkdir()
     with running_nodes(folder / "nodes", definitions[0].parent, (), options, None, 3) as nodes:
         for url, _ in nodes.nodes:
             until_all_are_listed(f"{url}/mcp/six", calls)
