@@ -69,6 +69,7 @@ class Scheduler:
         self._calls = calls
         self.records = ScheduleRecords(catalogue.store)
         self._node = own_name()
+        self._listed: tuple[Mapping[str, Server], tuple[Schedule, ...]] = {}, ()
         self._served: Mapping[str, Server] = {}
         self._schedules: dict[Key, Schedule] = {}
         self._looks: dict[Key, float] = {}
@@ -100,9 +101,17 @@ class Scheduler:
         """Return the time that all schedules go by: Unix time in seconds."""
         return self._store.now()
 
-    def all(self) -> list[Schedule]:
-        """Return the schedules of the served tools, by server and tool."""
-        return [one for _, one in sorted(list_schedules(self._catalogue.served).items())]
+    def all(self) -> tuple[Schedule, ...]:
+        """Return the schedules of the served tools, by server and tool.
+
+        Every page counts the failed ones, so that the tools are read once for each state of the catalogue.
+        """
+        served, listed = self._listed
+        if served is not self._catalogue.served:
+            served = self._catalogue.served
+            listed = tuple(one for _, one in sorted(list_schedules(served).items()))
+            self._listed = served, listed
+        return listed
 
     def run_now(self, server: str, tool: str, by: str) -> Run:
         """Begin a run by hand, and return it. `by` is who asked for it.

@@ -7,7 +7,7 @@ points. Source: MCP specification, server/tools; JSON Schema 2020-12.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +23,9 @@ from patchbay.upstreams.caller_credentials import PAGE
 from patchbay.upstreams.connections.description import describe_sessions
 from patchbay.views.hidden_characters import show_hidden_characters
 from patchbay.web.rendering.icons import find_icon
+
+_CONFINEMENT_FIELDS = tuple(field.name for field in fields(Confinement))
+"""The members of `runs` of a server."""
 
 HINTS = {
     "readOnlyHint": ("reads only", "may change things"),
@@ -82,6 +85,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         (len(server.resources) + len(server.templates), "resource"),
         (len(server.prompts), "prompt"),
     )
+    runs = describe_isolation(server, settings)
     return {
         "name": server.name,
         "title": _show_hidden(server.title or server.name),
@@ -97,7 +101,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "problems": len(server.problems),
         "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
-        "runs": asdict(describe_isolation(server, settings)),
+        "runs": {name: getattr(runs, name) for name in _CONFINEMENT_FIELDS},
         "tools": len(server.tools),
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
         "endpoint": endpoint_path(server.name),

@@ -190,6 +190,18 @@ def test_a_run_that_the_end_of_the_hub_cancels_is_left_to_the_next_start(hub: Hu
     assert [one.ended for one in runs(hub, "wait")] == [None]
 
 
+def test_the_pages_read_the_tools_once_for_each_state_of_the_catalogue(hub: Hub) -> None:
+    """Issue 53: every page counts the schedules whose last run failed."""
+    one = scheduler(hub)
+    assert {each.key for each in one.all()} == {("desk", tool) for tool in CONFIG["tools"]}
+    assert one.all() is one.all()
+    servers = hub.catalogue.settings.servers
+    (servers / "vault.py").write_text(VAULT + "\n")
+    fields = {"auto_discover": True, "tools": {"open": {"schedule": RARELY}}}
+    (servers / "vault.mcp.json").write_text(json.dumps(fields))
+    until(lambda: ("vault", "open") in {each.key for each in one.all()}, "the schedule of vault")
+
+
 def test_a_changed_server_has_its_schedules_read_again_and_the_others_keep_theirs(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
