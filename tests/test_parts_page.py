@@ -7,7 +7,7 @@ import re
 from scripts import parts_page
 from tests.checkout import ROOT
 
-INSIDE = "icon face sockets health outcome_words client_rows"
+INSIDE = "icon face sockets health outcome_words client_rows framed marks attributes"
 OF_SERVERS = "server_head lines trial tool_facts entry pager contents moves versions state unlisted failure"
 NOT_SHOWN = {*INSIDE.split(), *OF_SERVERS.split()}
 """Macros that are inside a part, and those that belong to the pages of one server."""

@@ -102,6 +102,21 @@ PAGES = {
     "operator": "/login",
     "hub": "/settings",
     "error": "/servers/absent",
+    "grants": "/access",
+    "usage": "/access/usage",
+    "keys": "/access/keys",
+    "people": "/people",
+    "approvals": "/approvals",
+    "audit": "/audit",
+    "pins": "/pins",
+    "toolsets": "/toolsets",
+    "new-toolset": "/toolsets/new?add=weather.forecast",
+    "schedules": "/schedules",
+    "webhooks": "/webhooks",
+    "nodes": "/nodes",
+    "registry": "/registry",
+    "updates": "/registry/updates",
+    "revocations": "/history/revoke",
 }
 
 SHARING_PORT = 8000

@@ -70,7 +70,7 @@ def test_a_call_appears_on_the_page_while_it_is_open(tab: Tab, base: str) -> Non
     expect(status).to_have_text("Live: 1 call since you opened this page.", timeout=BOUND)
     expect(page.locator("#calls tbody tr")).to_have_count(before + 1, timeout=BOUND)
     expect(page.locator("#calls tbody tr").first).to_contain_text("say")
-    expect(page.get_by_role("img", name=re.compile("calls?, 0 of them failed"))).to_be_visible()
+    expect(page.get_by_role("group", name=re.compile("calls?, 0 of them failed"))).to_be_visible()
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_the_reason_of_a_failure_is_three_steps_away_by_keyboard_alone(
     step_to(page, page.get_by_role("link", name="last day"))
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("since=1d"))
-    step_to(page, page.locator("#plots").get_by_role("link", name=re.compile("failed$")))
+    step_to(page, page.locator("#plots").get_by_role("link", name=re.compile(r"^\d+ failed$")))
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("since=1d&outcome=failed"))
     step_to(page, page.locator("#calls tbody a").first)
@@ -242,3 +242,23 @@ def test_the_pages_about_calls_and_the_login_page_have_no_violation(browser: Bro
         assert violations(tab) == [], path
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     tab.close()
+
+
+def test_a_bar_of_a_chart_leads_to_its_calls_by_the_keyboard_alone(tab: Tab, base: str) -> None:
+    """Issue 53: the bar has a name for those who do not see it, and keeps the other filters."""
+    recorded_call(base, "atelier", "say", {"text": "bar"})
+    page = tab.open("/activity?server=atelier&tool=say")
+    bars = page.get_by_role("group", name="calls, 0 of them failed").get_by_role("link", name="1 succeeded")
+    step_to(page, bars.last)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"server=atelier&tool=say&since=[\d.]+&until=[\d.]+"), timeout=BOUND)
+    expect(page.locator("#calls tbody tr")).to_have_count(1)
+
+
+def test_a_reader_without_a_mouse_passes_the_charts_at_once(tab: Tab, base: str) -> None:
+    recorded_call(base, "atelier", "say", {"text": "skip"})
+    page = tab.open("/activity")
+    step_to(page, page.get_by_role("link", name="Skip the charts"))
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Server", exact=True)).to_be_focused(timeout=BOUND)

@@ -159,7 +159,7 @@ def test_a_root_is_rolled_back_to_with_the_file_in_the_folder(tab: Tab) -> None:
     before = answered(tab.base, "/history")["changes"][0]["cid"]
     edited(tab, "filed", GREET.replace("hello", "good morning"))
     page = tab.open(f"/history/rollback?root={before}")
-    expect(page.get_by_text("servers/filed")).to_be_visible()
+    expect(page.get_by_text("server filed", exact=True)).to_be_visible()
     page.get_by_role("button", name="Roll back").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("History")
     assert answered(tab.base, "/servers/filed")["source"] == GREET
@@ -183,7 +183,7 @@ def test_two_roots_are_chosen_and_compared(tab: Tab) -> None:
     page = tab.open("/history")
     page.get_by_role("button", name="Compare old and new").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare two states of the hub")
-    expect(page.locator(".item")).to_contain_text("servers/rooted")
+    expect(page.locator(".item")).to_contain_text("server rooted")
 
 
 def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab, hub: Hub) -> None:

@@ -35,7 +35,7 @@ from patchbay.web.pages.activity_numbers import (
 from patchbay.web.pages.answers import check_number, json_answer, render_answer
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
-from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration
+from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration, list_spots
 from patchbay.wire.replies.accept import STREAM
 
 MAX_RECORDS = 1000
@@ -255,6 +255,7 @@ def _replay_request(record: Record) -> dict[str, Any] | None:
 def _draw_plots(numbers: dict[str, Any]) -> dict[str, Any]:
     return {
         "calls": draw_bars(numbers["over_time"]),
+        "spots": list_spots(numbers["over_time"]),
         "open": draw_bars(numbers["over_time"], ("at_once",), "listening"),
         "latency": draw_spread(numbers["busiest"]),
         "slowest": add_shares(numbers["slowest"], "p95"),

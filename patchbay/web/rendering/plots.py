@@ -59,6 +59,24 @@ def draw_bars(time: Mapping[str, Any], kinds: Sequence[str] = KINDS, line: str =
     }
 
 
+def list_spots(time: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The places of the bars that have calls: `x` and `width` in percent, `since`, `until`, and the calls in words."""
+    rows, step = time["bars"], time["step"]
+    width = 100 / len(rows)
+    words = dict(zip(KINDS, ("succeeded", "cancelled", "failed"), strict=True))
+    return [
+        {
+            "x": place * width,
+            "width": width,
+            "since": row["at"],
+            "until": row["at"] + step,
+            "words": ", ".join(f"{row[kind]} {words[kind]}" for kind in KINDS if row[kind]),
+        }
+        for place, row in enumerate(rows)
+        if any(row[kind] for kind in KINDS)
+    ]
+
+
 def draw_spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Box plots of durations on one logarithmic scale: a line from p5 to p95, a box from p25 to p75, a mark at p50."""
     if not rows:

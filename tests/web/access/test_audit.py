@@ -32,7 +32,7 @@ def test_the_page_shows_rows_and_their_verification_to_the_operator_only(hub: Hu
     """ACCESS 7: a page for the operator."""
     ann = new_key(hub, "ann")
     assert hub.client.get("/audit.json", headers=ann).status_code == 401
-    assert "There are no rows." in hub.client.get("/audit", headers=proof(hub) | BROWSER).text
+    assert "No rows yet." in hub.client.get("/audit", headers=proof(hub) | BROWSER).text
     for name in ("search", "<b>bold</b>"):
         params: dict[str, Any] = {"name": name, "arguments": {}}
         hub.send("notes", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, ann)

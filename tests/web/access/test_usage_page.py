@@ -17,7 +17,7 @@ from tests.attacks.leftovers import two_nodes
 from tests.databases import PostgresqlServer
 from tests.hubs import Hub
 from tests.waiting import until
-from tests.web.browsing import BROWSER
+from tests.web.browsing import BROWSER, links
 
 Headers = dict[str, str]
 ROOM_LIMIT = 4
@@ -65,7 +65,9 @@ def test_an_administrator_sees_all_callers_the_nearest_to_a_limit_first(hub: Hub
     assert rows(hub)[0]["caller"] == "key:ben"
     assert {row["caller"] for row in rows(hub, caller="key:ann")} == {"key:ann"}
     shown = hub.client.get("/access/usage", headers=BROWSER).text
-    assert shown.index("key:ben") < shown.index("created rooms") and "3 of 4" in shown and "75%" in shown
+    assert shown.index("the key ben") < shown.index("created rooms") and "3 of 4" in shown and "75%" in shown
+    assert shown.index("the key ben") < shown.index("<code>key:ben</code>")  # the id is under Details
+    assert "/activity?caller=key%3Aben" in links(shown)
 
 
 def test_the_page_of_grants_reads_no_numbers_and_links_to_them(hub: Hub) -> None:

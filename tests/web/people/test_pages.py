@@ -171,6 +171,7 @@ def test_the_list_of_people_is_the_operators(hub: Hub) -> None:
     rows = body_of(operator.get("/people", headers={"Accept": "application/json"}))
     [row] = [each for each in rows if each["name"] == "watched"]
     assert (row["has_password"], row["sessions"], row["clients"]) == (True, 1, 0)
+    assert 'href="/activity?caller=watched"' in operator.get("/people", headers={"Accept": "text/html"}).text
     assert operator.post("/people", data={"do": "invite", "name": "not a name"}).status_code == 400
     assert operator.post("/people", data={"do": "other", "name": "watched"}).status_code == 400
     assert operator.post("/people", data={"do": "remove", "name": "watched"}).status_code == 303
