@@ -28,6 +28,9 @@ LATE_SECONDS = 4.0
 HUNG_SECONDS = 8.0
 """Seconds without a heartbeat after which the supervisor ends the worker."""
 
+BEGIN_SECONDS = 30.0
+"""Seconds from the start of a worker's process to its first heartbeat after which the supervisor ends it."""
+
 LOOK_SECONDS = 0.5
 """Seconds between two checks of the supervisor."""
 
@@ -60,6 +63,16 @@ class Heartbeats:
     def clear(self, place: int) -> None:
         """Forget the worker of this place."""
         self._processes[place] = 0
+
+    def expect(self, place: int, process: int) -> None:
+        """Expect the first heartbeat of a new worker within BEGIN_SECONDS. Called by the supervisor.
+
+        A fork copies the locks that other threads hold at this moment, and their copies are never released: a worker
+        that waits for one before it begins would never serve and never end.
+        """
+        if self._processes[place] != process:
+            self._times[place] = time.monotonic() + BEGIN_SECONDS - HUNG_SECONDS
+            self._processes[place] = process
 
     def begin(self, place: int) -> None:
         """Begin the heartbeats of this process, on a thread of their own. Main thread only."""

@@ -200,7 +200,10 @@ class Supervisor:
         self._changed.set()
 
     def _start(self) -> Worker:
-        return Worker(self._run, self._heartbeats.take_place(), self._note_end)
+        worker = Worker(self._run, self._heartbeats.take_place(), self._note_end)
+        if worker.id is not None:
+            self._heartbeats.expect(worker.place, worker.id)
+        return worker
 
     def _note_end(self, worker: Worker) -> None:
         """On the thread that watches a worker."""
@@ -222,6 +225,7 @@ class Supervisor:
         """Replace the workers that have ended. If the hub is to stop, replace none."""
         while self._ended and not self._is_stopping:
             ended = self._ended.popleft()
+            ended.wait(LOOK_SECONDS)  # its files are closed a moment before the system counts it as ended
             self._heartbeats.clear(ended.place)
             is_new, ended.is_counted = not ended.is_counted, True
             if is_new and self._short_lives.add(time.monotonic() - ended.begun):

@@ -40,6 +40,30 @@ print(ended, len(starts))
 """
 
 
+DEADLOCKED = """
+import multiprocessing, os, signal, threading
+from patchbay.serving import heartbeats
+from patchbay.serving.respawning import Supervisor
+
+heartbeats.BEGIN_SECONDS = heartbeats.HUNG_SECONDS = 0.5
+held = threading.Lock()
+threading.Thread(target=held.acquire).start()
+
+
+def work(place):
+    if multiprocessing.current_process()._identity == (1,):
+        held.acquire()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    beats.begin(place)
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pause()
+
+
+beats = heartbeats.Heartbeats(1)
+print(Supervisor(1, work, multiprocessing.Semaphore(0), beats, 5.0, lambda: None).serve())
+"""
+
+
 def test_the_last_of_too_many_workers_in_a_row_that_ended_at_once_is_noticed() -> None:
     lives = ShortLives()
     assert [lives.add(SHORT_LIFE_SECONDS) for _ in range(MAX_SHORT_LIVES)] == [False] * (MAX_SHORT_LIVES - 1) + [True]
@@ -58,3 +82,12 @@ def test_a_process_that_cannot_be_started_now_is_tried_again_and_the_hub_still_s
         [sys.executable, "-c", SUPERVISED], cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False
     )
     assert (done.stdout, done.returncode) == ("True 3\n", 0), done.stderr
+
+
+def test_a_worker_that_never_begins_because_of_a_lock_from_before_its_fork_is_replaced() -> None:
+    """fork(2): the child has a copy of each lock that another thread held, which no thread releases."""
+    done = subprocess.run(
+        [sys.executable, "-c", DEADLOCKED], cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    assert "has not responded" in done.stderr
