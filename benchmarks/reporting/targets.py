@@ -207,7 +207,7 @@ GATEWAY_TARGETS = (
 )
 
 STREAM_TARGETS = (
-    Target("streams-memory", "Memory of each of 10,000 streams", 24, "KiB", _streams("memory_kib")),
+    Target("streams-memory", "Memory of each of 10,000 streams", 12, "KiB", _streams("memory_kib")),
     Target("streams-ping", "A ping beside 10,000 streams, p99", 50, "ms", _streams("ping_p99_ms")),
     Target("streams-told", "A change sent to 10,000 streams", 2, "s", _streams("told_seconds")),
     Target("streams-drain", "A hub with 10,000 streams ends", 5, "s", _streams("drain_seconds")),

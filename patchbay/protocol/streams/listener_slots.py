@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from patchbay.access.principals import Principal
 from patchbay.access.quotas import QuotaPlace, Quotas
@@ -49,12 +50,12 @@ class ListenerSlots:
                 place.release()
             return None
 
-        def release() -> None:
-            for place in places:
-                place.release()
-            self.release()
+        return partial(self._give_back, places) if places else self.release
 
-        return release
+    def _give_back(self, places: list[QuotaPlace]) -> None:
+        for place in places:
+            place.release()
+        self.release()
 
     def _count(self, sender: Principal, server: str, is_websocket: bool) -> list[QuotaPlace]:
         """Count a stream of a principal; return its places. Raises OverQuota."""

@@ -9,7 +9,7 @@ Source: MCP specification 2026-07-28, server/utilities/subscriptions; 2025-11-25
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -57,6 +57,10 @@ class NumberedMessage:
     message: Message | None
 
 
+NO_TASKS = TaskWatch((), lambda task: task)
+"""The watch of every listener that follows no task. It never changes."""
+
+
 class Listeners:
     """Opens streams of changes. `keepalive` is the longest time without a message in seconds; `ending` says that the
     hub stops, `access` which changes each sender may know. A stream ends when the credentials of its sender are
@@ -88,28 +92,32 @@ class Listeners:
 
         For tasks (`watch`) it yields the present state, then each change. After a cancellation it yields no messages.
         """
-        steps = self._listen(server, caller, id, wanted, cancelled, watch or TaskWatch((), lambda task: task))
+        steps = self._listen(server, caller, id, wanted, cancelled, watch or NO_TASKS)
         return steps if caller.wire.waits else wait_blocking(steps)
 
     def _listen(
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch
     ) -> Iterator[Message | Sign]:
-        asked = _honoured(wanted, _FLAGS | _EVENTS_FLAG if server.events else _FLAGS)
+        # What a stream keeps is small: thousands of them may rest.
+        honoured = _honoured(wanted, _FLAGS | _EVENTS_FLAG if server.events else _FLAGS)
         # A pinned server never changes, and its capabilities say so.
-        honoured = ({} if server.pinned else asked) | ({"taskIds": watch.ids} if watch.ids else {})
-        kinds = {kind for flag, kind in (_FLAGS | _EVENTS_FLAG).items() if honoured.get(flag)}
-        uris = set(honoured.get("resourceSubscriptions", ()))
+        honoured = ({} if server.pinned else honoured) | ({"taskIds": watch.ids} if watch.ids else {})
+        kinds = tuple(kind for flag, kind in (_FLAGS | _EVENTS_FLAG).items() if honoured.get(flag))
+        uris = frozenset(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
         own += self._access.end_topics(caller.wire.sender)
         with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
-            notices, lost, wait = _task_notifications(watch, None), 0, Wait(mailbox, self._keepalive)
+            del honoured, own, wanted
+            notices: Iterable[tuple[str, dict[str, Any]]] = _task_notifications(watch, None)
+            lost, wait = 0, Wait(mailbox, self._keepalive)
             if self._has_ended(caller.wire.sender, None):
                 return  # before the subscription, which gets later ends only
             while not self._ending():
                 for method, params in notices:
                     yield Notification(method, {**params, **tag})
+                notices = ()
                 yield wait
                 got = mailbox.get(0)
                 if got is None:
@@ -182,7 +190,7 @@ class Listeners:
                         yield NumberedMessage(None, Notification(method, params))
 
     def _allowed_notifications(
-        self, server: Server, sender: Principal, topic: str, data: bytes, kinds: Set[str], uris: Set[str]
+        self, server: Server, sender: Principal, topic: str, data: bytes, kinds: Collection[str], uris: Collection[str]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the notifications of one message, if the sender may know the server and the resource."""
         catalogue = self._access.catalogue_for(sender)
@@ -272,7 +280,7 @@ def gives_resource_of(toolset: Server, uri: str, publisher: str) -> bool:
     return found is not None and bool(found.origins) and found.origins[-1].server == publisher
 
 
-def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _everything(kinds: Collection[str], uris: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a notification for everything that a listener listens to, after it missed messages."""
     for kind in sorted(kinds):
         yield f"notifications/{kind}/list_changed", {}
@@ -285,7 +293,9 @@ def _task_notifications(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iter
         yield "notifications/tasks", detailed
 
 
-def _notifications_of(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _notifications_of(
+    topic: str, data: bytes, kinds: Collection[str], uris: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     if topic.startswith(UPDATED):
         uri = data.decode("utf-8")
         if uri in uris:

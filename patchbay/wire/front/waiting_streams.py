@@ -68,7 +68,7 @@ class WaitingStreams:
             raise
         # The answer ends with the last reference to it, and a kept exception may keep this frame: no local variable.
         stream = WaitingStream(
-            self, chain((first,), steps), protocol.response_stream(start.status, start.headers), at_end, client
+            self, steps, protocol.response_stream(start.status, start.headers), at_end, client, first
         )
         stream.watch(protocol.client_disconnect())
         self.start(stream)
@@ -150,7 +150,7 @@ class WaitingStream:
     """One stream: generator, transport, and the end of its wait. Methods run on the loop unless they say otherwise."""
 
     __slots__ = (
-        *("_at_end", "_flow", "_is_hurried", "_left", "_paused", "_sent", "_steps", "_streams", "_wait"),
+        *("_at_end", "_first", "_flow", "_is_hurried", "_left", "_paused", "_sent", "_steps", "_streams", "_wait"),
         *("due", "expected"),
     )
 
@@ -161,8 +161,10 @@ class WaitingStream:
         sent: Stream | None = None,
         at_end: Callable[[], None] | None = None,
         client: str = "",
+        first: bytes | Wait = b"",
     ) -> None:
         self._streams = streams
+        self._first = first  # was already taken from the steps
         self._steps: Steps | None = iter(steps)
         self._sent = sent
         self._at_end = at_end
@@ -210,8 +212,9 @@ class WaitingStream:
         self._wait = None
         if self._steps is None or self._is_behind():
             return
+        first, self._first = self._first, b""
         try:
-            for step in self._steps:
+            for step in chain((first,), self._steps) if first else self._steps:
                 if isinstance(step, Wait):
                     if step.mailbox.closed:
                         break

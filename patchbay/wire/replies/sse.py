@@ -159,7 +159,7 @@ def subscription_body(
 ) -> Iterator[bytes | Wait]:
     """Yield the stream of a `subscriptions/listen`; `first` was already taken from `answers`, which end with it."""
     try:
-        item = first
+        item, first = first, None  # a stream that rests keeps no message
         while item is not None:
             if isinstance(item, Wait):
                 yield item

@@ -56,7 +56,8 @@ class Body:
         self.held: tuple[int, str] | None = None
 
     def release(self) -> None:
-        """Give back the bytes that the request took of the budget for parsed bodies; a second time does nothing."""
+        """Drop what was read, and give back its part of the budget for parsed bodies; a second time does nothing."""
+        self.stream = io.BytesIO()
         held, self.held = self.held, None
         if held is not None and self.limits is not None:
             self.limits.parsed.give_back(*held)

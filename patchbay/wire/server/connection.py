@@ -40,8 +40,8 @@ REQUEST_LINE = re.compile(rb"[\r\n]*[A-Z][A-Z-]* [!$-~]+ HTTP/1\.[01]\r\n")
 PART_OF_LINE = re.compile(rb"[\r\n]*(?:[A-Z][A-Z-]*(?: (?:[!$-~]+(?: [HTP/1.0]*\r?)?)?)?)?")
 """What one may be, and a part of one that has not arrived whole. A target has neither quotes nor a fragment."""
 
-ODD_LINE = re.compile(rb"\n[A-Z-]+(?:  +|\t)\S+ HTTP/")
-ODD_SPACES = "expected one space between the parts of each request line"
+EMPTY_LINE = b"\r\n\r\n"
+"""The end of each head, and of each body in chunks, which has no trailers here."""
 
 NO_HANDSHAKE = "a WebSocket begins with a GET without a body, with Sec-WebSocket-Version: 13 and Sec-WebSocket-Key"
 
@@ -81,7 +81,7 @@ class Connection:
         ),
         *("_arrived", "_broken", "_closing", "_ended", "_gone", "_head_bytes", "_readable", "_stirred"),
         *("_handed_over", "client", "server", "server_name", "socket", "descriptor", "_lingers", "_lines"),
-        *("_begun", "_is_between", "_line", "_plain_left"),
+        *("_begun", "_body_left", "_fed", "_is_between", "_line", "_plain_left"),
     )
 
     def __init__(self, server: Owner, accepted: socket.socket, client: str) -> None:
@@ -94,18 +94,19 @@ class Connection:
         # The garbage collector may end a stream in any thread, also in one that is sending here.
         self._sending = threading.RLock()
         self._stirred = self._readable = False
-        self._unsent: deque[memoryview] = deque()
-        self._arrived: deque[Exchange] = deque()
+        self._unsent: deque[memoryview] | tuple[()] = ()
+        self._arrived: list[Exchange] = []
         self._exchange: Exchange | None = None
         self._making: Exchange | None = None
-        self._head_bytes = self._framing = self._lines = self._begun = self._plain_left = 0
-        self._is_between, self._line = True, b""
+        self._head_bytes = self._framing = self._lines = self._begun = self._body_left = self._plain_left = 0
+        self._is_between = True
+        self._line = self._fed = b""
         self._work: list[Work] = []
         self._broken: tuple[int, str] | None = None
         self._ended = self._gone = self._closing = self._has_end = self._has_more = self._handed_over = (
             self._lingers
         ) = False
-        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._parser: httptools.HttpRequestParser | None = None
 
     @property
     def is_stopping(self) -> bool:
@@ -162,7 +163,7 @@ class Connection:
                     self._end_gently()
                     return None
                 if self._arrived:
-                    self._exchange = begun = self._arrived.popleft()
+                    self._exchange = begun = self._arrived.pop(0)
                     return begun
                 if self._broken is not None:
                     self._refuse(*self._broken)
@@ -171,6 +172,8 @@ class Connection:
                     self._end_gently()
                     return None
             elif exchange.is_complete or exchange.is_full or self._arrived:
+                if exchange.is_streamed and self._is_between:
+                    self._parser = None  # the next request gets another one: a stream may rest for hours
                 return None
             if not self._readable or self._ended or self._broken:
                 return None
@@ -215,69 +218,92 @@ class Connection:
 
     def _feed(self, data: bytes) -> None:
         """Parse bytes; the requests that begin in them are in `_arrived` afterwards."""
-        while data and self._broken is None:
-            data = self._take_plain(data) if self._plain_left else self._parse(data)
+        data, self._line = self._line + data, b""
+        at = 0
+        while at < len(data) and self._broken is None:
+            at = self._take_plain(data, at) if self._plain_left else self._parse(data, at)
 
-    def _parse(self, data: bytes) -> bytes:
-        """Give bytes to the parser; return those that follow a request for another protocol, where it stops."""
+    def _parse(self, data: bytes, at: int) -> int:
+        """Give the bytes from `at` to the parser, up to where the request may end; return where to go on.
+
+        So each request begins with the bytes of one call of the parser, and its line is checked before: the parser
+        accepts more of the second line in the same bytes.
+        """
+        end_of_line = at
         if self._is_between:
-            data, self._line = self._line + data, b""
-            if REQUEST_LINE.match(data) is None:
-                self._hold_line(data)
-                return b""
-        assert self._parser is not None
-        self._framing += len(data)
+            line = REQUEST_LINE.match(data, at)
+            if line is None:
+                self._hold_line(data[at:])
+                return len(data)
+            self._fed, end_of_line = b"", line.end() - 2
+        end = self._find_end(data, at, end_of_line)
+        piece = data[at:end]
+        if self._parser is None:
+            self._parser = httptools.HttpRequestParser(self)
+        self._framing += len(piece)
         self._begun = 0
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade as found:
-            return self._stay(data[found.args[0] :])
+            return self._stay(data, at + found.args[0])
         except httptools.HttpParserError as problem:
             reason = problem.__context__ if isinstance(problem, httptools.HttpParserCallbackError) else problem
             self._break(getattr(reason, "status", 400), str(reason))
-            return b""
-        if self._begun > 1 and ODD_LINE.search(data) is not None:
-            self._arrived.clear()
-            self._break(400, ODD_SPACES)
-        elif self._making is not None:
-            self._head_bytes += len(data)
+            return len(data)
+        self._fed = piece[-3:] if len(piece) > 2 else (self._fed + piece)[-3:]
+        if self._making is not None:
+            self._head_bytes += len(piece)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._break(431, f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
         elif self._framing > MAX_FRAMING_BYTES:
             self._break(400, "the chunks of the body have too many bytes that are not content")
-        return b""
+        return end
 
-    def _stay(self, rest: bytes) -> bytes:
+    def _find_end(self, data: bytes, at: int, end_of_line: int) -> int:
+        """Return where a request may end at the earliest: its body is counted, or ends with an empty line.
+
+        `end_of_line` is where its first line ends, if the line is in these bytes.
+        """
+        if self._body_left:
+            return min(len(data), at + self._body_left)
+        # The empty line may have begun in the bytes of the call before.
+        found = (self._fed + data[at : at + 3]).find(EMPTY_LINE) if self._fed else -1
+        if found >= 0:
+            return at + found + len(EMPTY_LINE) - len(self._fed)
+        found = data.find(EMPTY_LINE, end_of_line)
+        return len(data) if found < 0 else found + len(EMPTY_LINE)
+
+    def _stay(self, data: bytes, at: int) -> int:
         """Go on after a request that asks for another protocol, where the parser ends: also before its body.
 
-        Return the bytes that are read next.
+        Return where to go on; `at` is the end of the head.
         """
         latest = self._latest
         headers = latest.headers
         if latest.proto == "ws":
-            if rest:
+            if at < len(data):
                 self._arrived.pop()
                 self._break(400, "bytes follow the request for a WebSocket before its answer")
-            return b""
+            return len(data)
         if latest.method == "CONNECT" or "transfer-encoding" in headers:  # also one that cannot be read
             self._arrived.pop()
             self._break(400, "CONNECT, and a body in chunks with a request for another protocol, are not served")
-            return b""
+            return len(data)
         # Another protocol is not served: the request gets its usual answer (RFC 9110, 7.8).
-        self._parser = httptools.HttpRequestParser(self)
-        self._plain_left = int(headers.get("content-length") or 0)
+        self._parser = None
+        self._plain_left, self._body_left = self._body_left, 0
         latest.is_complete = not self._plain_left
-        return rest
+        return at
 
-    def _take_plain(self, data: bytes) -> bytes:
-        """Take bytes of the body of such a request; return those after it."""
-        piece, rest = data[: self._plain_left], data[self._plain_left :]
+    def _take_plain(self, data: bytes, at: int) -> int:
+        """Take bytes of the body of such a request, from `at` on; return where to go on."""
+        piece = data[at : at + self._plain_left]
         self._plain_left -= len(piece)
         self._latest.add(piece)
         if not self._plain_left:
             self._latest.end_body()
         self._tell(self._latest.find_news())
-        return rest
+        return at + len(piece)
 
     def _hold_line(self, data: bytes) -> None:
         """Keep the beginning of a request line until the rest arrives; refuse any other bytes."""
@@ -292,7 +318,7 @@ class Connection:
         """Read no further: what follows cannot be told apart any more."""
         self._broken = (status, reason)
         # A request that has not begun, and whose body cannot be read, does not begin.
-        self._arrived = deque(exchange for exchange in self._arrived if exchange.is_complete)
+        self._arrived = [exchange for exchange in self._arrived if exchange.is_complete]
         self._cut(ClientLeft(reason))
 
     # The parser calls these.
@@ -300,6 +326,8 @@ class Connection:
     def on_message_begin(self) -> None:
         if len(self._arrived) >= MAX_WAITING_REQUESTS:
             raise Malformed(f"more than {MAX_WAITING_REQUESTS} requests wait for their answers")
+        if self._begun:
+            raise Malformed("a request begins before the one before it can have ended")
         self._making = Exchange(self)
         self._head_bytes = self._lines = 0
         self._begun += 1
@@ -343,9 +371,11 @@ class Connection:
             making.proto = "ws"
         self._arrived.append(making)
         self._framing = 0
+        self._body_left = int(headers.get("content-length") or 0)
 
     def on_body(self, piece: bytes) -> None:
         self._framing -= len(piece)
+        self._body_left = max(0, self._body_left - len(piece))
         self._latest.add(piece)
         self._tell(self._latest.find_news())
 
@@ -373,9 +403,7 @@ class Connection:
             if self._gone:
                 raise ClientLeft("the connection is closed")
             if self._unsent:
-                self._unsent.append(memoryview(data))
-                if more:
-                    self._unsent.append(memoryview(more))
+                self._keep(data, more)
                 return
             try:
                 sent = self.socket.sendmsg((data, more)) if more else self.socket.send(data)
@@ -383,29 +411,34 @@ class Connection:
                 sent = 0
             except OSError as problem:
                 raise ClientLeft(str(problem)) from problem
-            for piece in (data, more):
-                if sent < len(piece):
-                    self._unsent.append(memoryview(piece)[sent:])
-                sent = max(0, sent - len(piece))
-            if self._unsent:
+            if sent < len(data) + len(more):
+                self._keep(memoryview(data)[sent:], memoryview(more)[max(0, sent - len(data)) :])
                 self.server.arm(self.descriptor, READING | select.EPOLLOUT)
+
+    def _keep(self, *pieces: bytes | memoryview) -> None:
+        """Keep bytes until the client has read those before them."""
+        unsent = self._unsent
+        if isinstance(unsent, tuple):
+            self._unsent = unsent = deque()
+        unsent.extend(memoryview(piece) for piece in pieces if piece)
 
     def _flush(self) -> None:
         """Send what waits."""
         with self._sending:
-            while self._unsent and not self._gone:
-                piece = self._unsent[0]
+            unsent = self._unsent
+            while unsent and not self._gone:
+                piece = unsent[0]
                 try:
                     sent = self.socket.send(piece)
                 except BlockingIOError:
                     return
                 except OSError:
-                    self._unsent.clear()
+                    self._unsent = ()
                     return
                 if sent < len(piece):
-                    self._unsent[0] = piece[sent:]
+                    unsent[0] = piece[sent:]
                 else:
-                    self._unsent.popleft()
+                    unsent.popleft()
             if not self._gone:
                 self.server.arm(self.descriptor, READING)
 
@@ -454,7 +487,7 @@ class Connection:
         if found[0][1] & (select.POLLHUP | select.POLLERR):
             self._gone = True
             with self._sending:
-                self._unsent.clear()
+                self._unsent = ()
         told = exchange.leave()
         if told is not None:
             told()
@@ -509,7 +542,7 @@ class Connection:
     def _close(self) -> None:
         with self._sending:
             self._gone = True
-            self._unsent.clear()
+            self._unsent = ()
         self._parser = None
         self.server.forget(self)
 

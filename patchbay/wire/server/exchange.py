@@ -80,6 +80,10 @@ class HeadLines:
         return self._lines
 
 
+NO_LINES: list[Any] = []
+NO_HEAD = HeadLines(NO_LINES, NO_LINES)
+
+
 class Exchange:
     """One request and its answer. The answer is sent by one thread at a time."""
 
@@ -87,7 +91,7 @@ class Exchange:
         *("_arrived", "_added", "_taken", "_connection", "_waits", "_fault", "_is_begun", "_left", "_pieces"),
         *("authority", "client", "expects", "has_left", "headers", "http_version", "is_answered", "is_complete"),
         *("keeps_alive", "method", "path", "proto", "query_string", "scheme", "server", "target"),
-        *("lines", "others"),
+        *("is_streamed", "lines", "others"),
     )
 
     def __init__(self, connection: Wire) -> None:
@@ -98,10 +102,11 @@ class Exchange:
         self.target = b""
         self.lines: Pairs = []
         self.others: list[str] = []
-        self.expects = self.is_complete = self.is_answered = self.has_left = self._is_begun = False
-        self._pieces: deque[bytes] = deque()
+        self.expects = self.is_complete = self.is_answered = self.has_left = self._is_begun = self.is_streamed = False
+        self._pieces: deque[bytes] | tuple[()] = ()
         self._added = self._taken = 0  # bytes of the body; one thread counts each
-        self._waits: list[tuple[Result, bool]] = []  # one at most: threads share it, and `pop` gives it to one of them
+        # One at most: threads share the list, and `pop` gives it to one of them.
+        self._waits: list[tuple[Result, bool]] | tuple[()] = ()
         self._left: Result | None = None
         self._fault: BaseException | None = None
 
@@ -148,7 +153,10 @@ class Exchange:
 
     def add(self, piece: bytes) -> None:
         """Take a piece of the body."""
-        self._pieces.append(piece)
+        pieces = self._pieces
+        if isinstance(pieces, tuple):
+            self._pieces = pieces = deque()
+        pieces.append(piece)
         self._added += len(piece)
 
     def end_body(self, fault: BaseException | None = None) -> None:
@@ -159,13 +167,14 @@ class Exchange:
 
     def find_news(self) -> Any:
         """Return what tells the reader of the body about what has arrived, for a moment without locks; or None."""
-        if not self._waits:
+        waits = self._waits
+        if not waits:
             return None
         try:
-            _, is_piece = self._waits[-1]
+            _, is_piece = waits[-1]
             if not (self.is_complete or (is_piece and self._pieces)):
                 return None
-            return self._fill(*self._waits.pop())
+            return self._fill(*waits.pop())
         except IndexError:  # nothing waits, or another thread has just told it
             return None
 
@@ -195,7 +204,7 @@ class Exchange:
         if self.is_complete or (is_piece and self._pieces):
             self._fill(result, is_piece)
             return result
-        self._waits.append((result, is_piece))
+        self._waits = [(result, is_piece)]
         self.find_news()  # more may have arrived since the look
         self._connection.go_on()
         return result
@@ -203,8 +212,8 @@ class Exchange:
     def _fill(self, result: Result, is_piece: bool) -> Any:
         if not is_piece:
             pieces = self._pieces
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            self._pieces = deque()
+            body = b"".join(pieces)
+            self._pieces = ()
             self._taken += len(body)
             return result.set(body, self._fault)
         if self._pieces:
@@ -259,7 +268,9 @@ class Exchange:
         if not is_chunked and not is_empty and not _finds(headers, "content-length"):
             self.keeps_alive = False
         head = self._make_head(status, headers, "transfer-encoding: chunked\r\n" if is_chunked else None, None)
-        self.is_answered = True
+        self.is_answered = self.is_streamed = True
+        # A stream may rest for hours, and needs none of this.
+        self.headers, self.lines, self.others, self.target = NO_HEAD, NO_LINES, NO_LINES, b""
         with suppress(OSError):
             self._connection.write(head)
         announced = None if is_chunked or is_empty else _find_length(headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import re
 import socket
@@ -12,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from httptools import HttpRequestParser
 
 from patchbay.wire.requests.rsgi import ArrivingBody
 from patchbay.wire.server.connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_WAITING_REQUESTS
@@ -89,8 +91,54 @@ def test_a_head_that_can_be_read_in_two_ways_runs_nothing_and_ends_the_connectio
     assert b"the request cannot be read: " in answer
 
 
-def test_the_second_of_two_requests_is_read_as_strictly_as_the_first(serve: Serve) -> None:
-    assert statuses(serve(echo).ask(GET + GET.replace(b" /", b"  /"))) == [400]
+ODD_GETS = [
+    GET.replace(b" /", b"  /"),
+    GET.replace(b" /", b"\t/"),
+    GET.replace(b"GET", b"get"),
+    b"\r\n" + GET[:5] + GET,
+]
+"""Requests whose line the parser itself accepts after another request."""
+
+BEFORE_ODD = {
+    "a head": GET,
+    "a body": POST + b"Content-Length: 3\r\n\r\nabc",
+    "a body that ends with an empty line": POST + b"Content-Length: 4\r\n\r\n\r\n\r\n",
+    "a body in chunks": POST + b"Transfer-Encoding: chunked\r\n\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n",
+    "a chunk extension": POST + b"Transfer-Encoding: chunked\r\n\r\n1;a=b\r\na\r\n0;a=b\r\n\r\n",
+    "a request for another protocol": GET[:-2] + b"Connection: Upgrade\r\nUpgrade: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("odd", ODD_GETS)
+@pytest.mark.parametrize("before", BEFORE_ODD)
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 8192])
+def test_a_later_request_in_the_same_bytes_is_read_as_strictly_as_the_first(
+    serve: Serve, before: str, odd: bytes, piece: int
+) -> None:
+    """RFC 9112, section 3: however the bytes are divided, the request with the odd line does not run."""
+    begun: list[str] = []
+
+    def front(scope: Any, protocol: Any) -> None:
+        begun.append(scope.path)
+        echo(scope, protocol)
+
+    sent = BEFORE_ODD[before] + odd
+    client = serve(front).connect()
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for at in range(0, len(sent), piece):
+        client.sendall(sent[at : at + piece])
+    assert statuses(read_all(client)) == [200, 400]
+    assert begun == ["/a"]
+
+
+def test_a_body_may_have_lines_that_look_like_the_head_of_a_request(serve: Serve) -> None:
+    """Such a body is one value, also with another request before and after it in the same bytes."""
+    body = b"\r\n\r\nGET  /b HTTP/1.1\r\n\r\n\nPOST\t/b HTTP/1.1\r\n\r\n"
+    counted = POST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    chunked = POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    answer = serve(echo).ask(GET + counted + chunked + GET)
+    assert statuses(answer) == [200] * 4
+    assert answer.count(body) == 2
 
 
 @pytest.mark.parametrize(
@@ -112,6 +160,37 @@ def test_extensions_of_chunks_are_limited(serve: Serve) -> None:
     """CVE-2024-22019: the bytes of extensions are in no limit on bodies."""
     sent = POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 200_000 + b"\r\na\r\n0\r\n\r\n"
     assert statuses(serve(echo).ask(sent)) == [400]
+
+
+def test_streams_that_rest_keep_no_parser_and_no_head_and_their_connections_serve_on(serve: Serve) -> None:
+    """Thousands of streams may rest for hours, each on a connection of its own."""
+    resting: list[Any] = []
+    exchanges: list[Any] = []
+
+    def front(scope: Any, protocol: Any) -> None:
+        exchanges.append(protocol)
+        resting.append(protocol.response_stream(200, [("X-Path", scope.path)]))
+
+    def parsers() -> int:
+        gc.collect()
+        return sum(isinstance(one, HttpRequestParser) for one in gc.get_objects())
+
+    before, served = parsers(), serve(front)
+    clients = [served.connect() for _ in range(20)]
+    for client in clients:
+        client.sendall(POST + b"X-Long: " + b"a" * 5000 + b"\r\nContent-Length: 3\r\n\r\nabc")
+    for client in clients:
+        read_until(client, b"\r\n\r\n")
+    until(lambda: parsers() == before, "no parser is left")
+    assert [len(one.lines) + len(one.headers) for one in exchanges] == [0] * 20
+    resting.clear()
+    exchanges.clear()
+    for client in clients:
+        read_until(client, b"0\r\n\r\n")
+        client.sendall(GET)
+        read_until(client, b"\r\n\r\n")
+    assert len(exchanges) == 20
+    resting.clear()
 
 
 def test_small_chunks_are_read_whole(serve: Serve) -> None:
