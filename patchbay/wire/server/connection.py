@@ -14,6 +14,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import httptools
@@ -235,11 +236,16 @@ class Connection:
             if line is None:
                 self._hold_line(data[at:])
                 return len(data)
-            self._fed, end_of_line = b"", line.end() - 2
+            self._fed, end_of_line, self._head_bytes = b"", line.end() - 2, 0
         end = self._find_end(data, at, end_of_line)
         piece = data[at:end]
         if self._parser is None:
             self._parser = httptools.HttpRequestParser(self)
+        if self._is_between or self._making is not None:
+            self._head_bytes += len(piece)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._break(431, f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
+                return len(data)
         self._framing += len(piece)
         self._begun = 0
         try:
@@ -251,11 +257,7 @@ class Connection:
             self._break(getattr(reason, "status", 400), str(reason))
             return len(data)
         self._fed = piece[-3:] if len(piece) > 2 else (self._fed + piece)[-3:]
-        if self._making is not None:
-            self._head_bytes += len(piece)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._break(431, f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
-        elif self._framing > MAX_FRAMING_BYTES:
+        if self._making is None and self._framing > MAX_FRAMING_BYTES:
             self._break(400, "the chunks of the body have too many bytes that are not content")
         return end
 
@@ -329,7 +331,7 @@ class Connection:
         if self._begun:
             raise Malformed("a request begins before the one before it can have ended")
         self._making = Exchange(self)
-        self._head_bytes = self._lines = 0
+        self._lines = 0
         self._begun += 1
         self._is_between = False
 
@@ -442,17 +444,26 @@ class Connection:
             if not self._gone:
                 self.server.arm(self.descriptor, READING)
 
-    def end_exchange(self, exchange: Exchange) -> None:
-        """The answer to a request has been handed to this connection whole."""
-        if self._exchange is not exchange:
-            return
-        if not exchange.keeps_alive or not exchange.is_complete:
-            self._closing = True
-            self._has_more = self._has_more or not exchange.is_complete
-        self._exchange = None
-        if self._gone:
+    def end_exchange(self, exchange: Exchange, data: bytes = b"", more: bytes = b"") -> None:
+        """End a request with the last bytes of its answer; a client that has left gets none.
+
+        A quick client sends its next request before this thread goes on. So that one may begin from now on; its answer
+        waits for these bytes.
+        """
+        goes_on = False
+        with self._sending:
+            if is_present := self._exchange is exchange:
+                if not exchange.keeps_alive or not exchange.is_complete:
+                    self._closing = True
+                    self._has_more = self._has_more or not exchange.is_complete
+                self._exchange = None
+                goes_on = bool(self._arrived or self._readable or self._closing or self._ended or self._broken)
+            if data:
+                with suppress(OSError):
+                    self.write(data, more)
+        if is_present and self._gone:
             self.run()
-        elif self._arrived or self._readable or self._closing or self._ended or self._broken or self.server.is_stopping:
+        elif goes_on or (is_present and self.server.is_stopping):
             self.go_on()
 
     def go_on(self) -> None:
@@ -498,6 +509,8 @@ class Connection:
         A client that sends to a closed connection could lose the answer (RFC 9112, 9.6).
         """
         with self._sending:
+            if self._unsent:
+                return
             if self._ended or self._lingers:
                 self._gone = self._ended
             else:

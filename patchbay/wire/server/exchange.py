@@ -23,6 +23,9 @@ MAX_ARRIVED_BYTES, MAX_ARRIVED_PIECES = 256 * 1024, 16 * 1024
 """Bytes and pieces of a body that wait to be read; the server receives no more of them meanwhile."""
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+JOINED_BYTES = 64 * 1024
+"""A shorter body is sent in one piece with its head."""
+
 KEY_CHARACTERS = 24
 WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -43,7 +46,7 @@ class Wire(Protocol):
     def is_stopping(self) -> bool: ...
     def write(self, data: bytes, more: bytes = b"") -> None: ...
     def go_on(self) -> None: ...
-    def end_exchange(self, exchange: Exchange) -> None: ...
+    def end_exchange(self, exchange: Exchange, data: bytes = b"", more: bytes = b"") -> None: ...
     def hand_over(self) -> None: ...
     def close_handed_over(self) -> None: ...
 
@@ -256,10 +259,10 @@ class Exchange:
         self.is_answered = True
         if self.method == "HEAD" or _has_no_body(status):
             body = b""
-        connection = self._connection
-        with suppress(OSError):
-            connection.write(head + body if len(body) < 65536 else head, b"" if len(body) < 65536 else body)
-        connection.end_exchange(self)
+        if len(body) < JOINED_BYTES:
+            self._connection.end_exchange(self, head + body)
+        else:
+            self._connection.end_exchange(self, head, body)
 
     def response_stream(self, status: int, headers: Pairs) -> AnswerStream:
         """Send the head of an answer; return its body."""
@@ -357,10 +360,7 @@ class AnswerStream:
     def __del__(self) -> None:
         if self._left:
             self.cut()
-        with suppress(OSError):
-            if self._is_chunked:
-                self._connection.write(b"0\r\n\r\n")
-        self._connection.end_exchange(self._exchange)
+        self._connection.end_exchange(self._exchange, b"0\r\n\r\n" if self._is_chunked else b"")
 
 
 def _has_no_body(status: int) -> bool:

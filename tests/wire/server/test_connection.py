@@ -146,6 +146,7 @@ def test_a_body_may_have_lines_that_look_like_the_head_of_a_request(serve: Serve
     [
         (b"".join(b"X-%d: a\r\n" % number for number in range(MAX_HEADERS)), 431),
         (b"X-A: " + b"a" * 2 * MAX_HEAD_BYTES + b"\r\n", 431),
+        (b"X-A: " + b"a" * MAX_HEAD_BYTES + b"\r\n", 431),
     ],
 )
 def test_a_head_over_the_limits_gets_431(serve: Serve, head: bytes, status: int) -> None:
