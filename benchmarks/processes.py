@@ -32,10 +32,16 @@ def find_descendants(pid: int) -> set[int]:
 
 def find_tool_processes(pid: int) -> set[int]:
     """Return the processes that run the tools of a hub, and the processes that fork them."""
-    fork_servers = {
-        one for one in find_descendants(pid) if Path(f"/proc/{one}/comm").read_text().strip() == FORK_SERVER
-    }
+    fork_servers = {one for one in find_descendants(pid) if _read(one, "comm").strip() == FORK_SERVER}
     return fork_servers.union(*map(find_descendants, fork_servers))
+
+
+def _read(pid: int, name: str) -> str:
+    """Return what the system says about a process; "" when it has just ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def bind_to_processor(pids: Set[int], processor: int) -> None:
@@ -73,5 +79,5 @@ def _count_ticks(pid: int) -> int:
 
 def _proportional_bytes(pid: int) -> int:
     """Return the proportional set size (PSS): private memory, and the process's share of shared memory."""
-    rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(row.split()[1]) for row in rows if row.startswith("Pss:")) * 1024
+    rows = _read(pid, "smaps_rollup").splitlines()
+    return next((int(row.split()[1]) for row in rows if row.startswith("Pss:")), 0) * 1024

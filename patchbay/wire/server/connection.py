@@ -32,6 +32,8 @@ MAX_WAITING_REQUESTS = 512
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
 
+LONG_LINE = f"the request line has more than {MAX_HEAD_BYTES} bytes"
+
 MAX_FRAMING_BYTES = 64 * 1024
 """Bytes of a body in chunks that are not its content, beside FRAMING_BYTES of each chunk."""
 
@@ -236,6 +238,9 @@ class Connection:
             if line is None:
                 self._hold_line(data[at:])
                 return len(data)
+            if line.end() - at > MAX_HEAD_BYTES:
+                self._break(414, LONG_LINE)
+                return len(data)
             self._fed, end_of_line, self._head_bytes = b"", line.end() - 2, 0
         end = self._find_end(data, at, end_of_line)
         piece = data[at:end]
@@ -312,7 +317,7 @@ class Connection:
         if PART_OF_LINE.fullmatch(data) is None:
             self._break(400, "expected a line such as GET /path HTTP/1.1 with one space between its parts")
         elif len(data) > MAX_HEAD_BYTES:
-            self._break(414, f"the request line has more than {MAX_HEAD_BYTES} bytes")
+            self._break(414, LONG_LINE)
         else:
             self._line = data
 
@@ -362,8 +367,6 @@ class Connection:
         headers = making.headers
         if fault:
             raise Malformed(fault)
-        if len(making.target) > MAX_HEAD_BYTES:
-            raise Malformed(f"the target of the request has more than {MAX_HEAD_BYTES} bytes", 414)
         if version == "1.0" and "transfer-encoding" in headers:
             raise Malformed("a request of HTTP/1.0 has no Transfer-Encoding")
         making.expects = version == "1.1" and headers.get("expect", "").lower() == "100-continue"

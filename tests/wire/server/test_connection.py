@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import itertools
 import re
 import socket
 import struct
@@ -17,7 +18,7 @@ from httptools import HttpRequestParser
 
 from patchbay.wire.requests.rsgi import ArrivingBody
 from patchbay.wire.server.connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_WAITING_REQUESTS
-from tests.waiting import until
+from tests.waiting import BOUND, until
 from tests.wire.server.conftest import Served, read_all, read_until
 
 Serve = Callable[..., Served]
@@ -109,12 +110,8 @@ BEFORE_ODD = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD_GETS)
-@pytest.mark.parametrize("before", BEFORE_ODD)
 @pytest.mark.parametrize("piece", [1, 2, 3, 5, 8192])
-def test_a_later_request_in_the_same_bytes_is_read_as_strictly_as_the_first(
-    serve: Serve, before: str, odd: bytes, piece: int
-) -> None:
+def test_a_later_request_in_the_same_bytes_is_read_as_strictly_as_the_first(serve: Serve, piece: int) -> None:
     """RFC 9112, section 3: however the bytes are divided, the request with the odd line does not run."""
     begun: list[str] = []
 
@@ -122,13 +119,16 @@ def test_a_later_request_in_the_same_bytes_is_read_as_strictly_as_the_first(
         begun.append(scope.path)
         echo(scope, protocol)
 
-    sent = BEFORE_ODD[before] + odd
-    client = serve(front).connect()
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for at in range(0, len(sent), piece):
-        client.sendall(sent[at : at + piece])
-    assert statuses(read_all(client)) == [200, 400]
-    assert begun == ["/a"]
+    served = serve(front)
+    for before, odd in itertools.product(BEFORE_ODD, ODD_GETS):
+        sent = BEFORE_ODD[before] + odd
+        client = served.connect()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(sent), piece):
+            client.sendall(sent[at : at + piece])
+        assert statuses(read_all(client)) == [200, 400], (before, odd)
+        assert begun == ["/a"], (before, odd)
+        begun.clear()
 
 
 def test_a_body_may_have_lines_that_look_like_the_head_of_a_request(serve: Serve) -> None:
@@ -153,8 +153,9 @@ def test_a_head_over_the_limits_gets_431(serve: Serve, head: bytes, status: int)
     assert statuses(serve(echo).ask(GET[:-2] + head + b"\r\n")) == [status]
 
 
-def test_a_target_over_the_limit_gets_414(serve: Serve) -> None:
-    assert statuses(serve(echo).ask(GET.replace(b"/a", b"/" + b"a" * 2 * MAX_HEAD_BYTES))) == [414]
+@pytest.mark.parametrize("size", [MAX_HEAD_BYTES, 2 * MAX_HEAD_BYTES])
+def test_a_target_over_the_limit_gets_414(serve: Serve, size: int) -> None:
+    assert statuses(serve(echo).ask(GET.replace(b"/a", b"/" + b"a" * size))) == [414]
 
 
 def test_extensions_of_chunks_are_limited(serve: Serve) -> None:
@@ -381,6 +382,48 @@ def answer_first_after(busy: threading.Event, go: threading.Event, scope: Any, p
         busy.set()
         go.wait()
     protocol.response_bytes(200, [], b"")
+
+
+class HalfSent:
+    """A socket whose first `send` takes a part of the data, when another thread waits to send or to close."""
+
+    def __init__(self, connection: Any) -> None:
+        self._socket, self._lock = connection.socket, connection._sending
+        self._other = threading.Thread(target=connection.run)
+        self._is_awaited = threading.Event()
+        connection.socket = connection._sending = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is self._other:
+            self._is_awaited.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def send(self, data: bytes) -> int:
+        if self._is_awaited.is_set():
+            return int(self._socket.send(data))
+        self._other.start()
+        assert self._is_awaited.wait(BOUND)
+        return int(self._socket.send(data[:10]))
+
+
+def test_an_answer_follows_the_whole_of_the_one_before_it_also_when_its_request_begins_early(serve: Serve) -> None:
+    """A request begins on another thread while the last bytes of the answer before it are being sent."""
+
+    def front(scope: Any, protocol: Any) -> None:
+        if scope.path == "/a":
+            HalfSent(scope._connection)
+        protocol.response_bytes(200, [], scope.path.encode() * 50)
+
+    closing = GET.replace(b"/a", b"/b")[:-2] + b"Connection: close\r\n\r\n"
+    client = serve(front).connect()
+    client.sendall(GET + closing)
+    assert re.findall(rb"\r\n\r\n((?:/[ab])+)", read_all(client)) == [b"/a" * 50, b"/b" * 50]
 
 
 def test_the_requests_of_one_connection_that_wait_are_limited(serve: Serve) -> None:
