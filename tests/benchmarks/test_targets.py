@@ -94,7 +94,7 @@ def test_the_hub_is_held_against_the_cheapest_other_gateway() -> None:
 
 
 def test_streams_starts_pages_and_search_are_read_from_their_parts() -> None:
-    streams = {"memory_kib": 20.0, "ping_p99_ms": 60.0, "calls_kept": 0.95, "rate_kept": 0.8}
+    streams = {"memory_kib": 10.0, "ping_p99_ms": 60.0, "calls_kept": 0.95, "rate_kept": 0.8}
     run = run_with(
         Row("streams", INLINE, "10,000 streams", streams),
         Row("start", "idle", "1,000 drop-ins", {"core_share": 0.005}),
