@@ -65,7 +65,7 @@ def serve() -> Iterator[Callable[..., Served]]:
     with ExitStack() as clients:
         started: list[Served] = []
 
-        def start(front: Front, most: int = 100, threads: int = 4) -> Served:
+        def start(front: Front, most: int = 100, threads: int = 3) -> Served:
             started.append(Served(front, most, clients, threads))
             return started[-1]
 
