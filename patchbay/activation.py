@@ -14,7 +14,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -214,8 +214,9 @@ class Call:
     the id of the approval that the call used; `client` names the client among those of its principal: its session, its
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
     `find_base_url` returns the URL by which the caller reached the hub, "" if unknown; `shown` names the tool of a
-    toolset (`server.tool`) that the caller called instead of this target, "" for any other call. Each progress moves
-    the deadline to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
+    toolset (`server.tool`) that the caller called instead of this target, "" for any other call; `run` is the id of the
+    run of a script that the call belongs to, "" without one. Each progress moves the deadline to `progress_seconds`
+    later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
     server: str
@@ -240,6 +241,11 @@ class Call:
     extra_seconds: float = 0.0
     has_progress: bool = False
     shown: str = ""
+    run: str = ""
+
+    def for_script(self, cancelled: CancelFlag, deadline: float) -> Call:
+        """Return this call of a script as the caller of its calls: they have a flag and a deadline of their own."""
+        return replace(self, cancelled=cancelled, deadline=min(self.deadline, deadline), capabilities={})
 
     def passed_on(
         self,
@@ -260,6 +266,7 @@ class Call:
             *(self.log_level, self.progress_token, self.meta, chain, self.cancelled, self.is_repeated),
             *(self.approval, self.client, self.session, self.find_base_url),
             *(self.progress_seconds, self.extra_seconds, self.has_progress, shown),
+            run=self.run,
         )
 
     def left(self) -> float:

@@ -55,6 +55,7 @@ from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.calling import ScheduledCalls
 from patchbay.protocol.schedules.scheduler import Scheduler
+from patchbay.protocol.script_calls import ScriptCallMaker
 from patchbay.protocol.server_shares import ServerShares
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
@@ -117,7 +118,7 @@ def assemble(
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
-    activity = _make_activity(store, settings, audit)
+    activity = _record_calls(store, settings, audit, catalogue, quotas)
     is_alone = settings.workers == 1 and not store.is_shared
     sessions = Sessions(key, store.journal, settings.session_hours, is_alone, catalogue.contents.results.ledger)
     catalogue.hub.kept(ROOMS, lambda: rooms)
@@ -144,6 +145,15 @@ def assemble(
     )
     _report_load(shares, dispatcher)
     return dispatcher
+
+
+def _record_calls(
+    store: Store, settings: Settings, audit: AuditedCalls | None, catalogue: Catalogue, quotas: Quotas
+) -> Activity:
+    """Return the record of calls; each call of a script has a record of its own in it."""
+    activity = _make_activity(store, settings, audit)
+    catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call)
+    return activity
 
 
 def _make_activity(store: Store, settings: Settings, audit: AuditedCalls | None) -> Activity:

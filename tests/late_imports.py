@@ -97,6 +97,11 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "cryptography.hazmat.primitives.serialization.PublicFormat",
         ),
     },
+    "a script": {
+        "patchbay/protocol/routing.py": ("patchbay.scripting.front.script_server",),
+        "patchbay/protocol/run_tool.py": ("patchbay.scripting.front.script_server",),
+        "patchbay/scripting/front.py": ("patchbay.scripting.runs.ScriptRuns",),
+    },
     "a search": {
         "patchbay/fulltext/forms.py": ("snowballstemmer",),
     },
@@ -177,5 +182,6 @@ LOADED_LATER: dict[str, tuple[str, ...]] = {
     "an HTTP API": ("patchbay.client.openapi.api_connection", "patchbay.kinds.openapi.handler", "httpx2"),
     "a wrong document": ("jsonschema",),
     "a search": ("snowballstemmer",),
+    "a script": ("patchbay.scripting", "pydantic_monty"),
 }
 """Modules and packages that a hub loads after its start, by the event that loads them."""

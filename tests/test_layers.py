@@ -56,7 +56,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ("rooms",),
     ("access",),
     ("messages",),
-    ("activity",),
+    ("activity", "scripting"),
     ("protocol",),
     ("wire",),
     ("serving",),
@@ -101,6 +101,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "psycopg": ("patchbay/stores/postgresql/", "tests/"),
     "psycopg_pool": ("patchbay/stores/postgresql/",),
     "procrastinate": ("patchbay/stores/postgresql/",),
+    "pydantic_monty": ("patchbay/scripting/",),
     "subprocess": ("patchbay/processes/", "patchbay/kinds/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

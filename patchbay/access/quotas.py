@@ -85,7 +85,8 @@ PlaceLimit = tuple[set[int], int, Account]
 class Counters(NamedTuple):
     """The counters of the accounts of a principal on a server.
 
-    `of_server` are those of the server alone, `on_server` all but those of the principal for everything that it does.
+    `own_rates` are the rates of the principal, `of_server` the counters of the server alone, `on_server` all but those
+    of the principal for everything that it does.
     """
 
     flying: tuple[PlaceLimit, ...] = ()
@@ -94,6 +95,7 @@ class Counters(NamedTuple):
     rates: tuple[RateLimit, ...] = ()
     accounts: tuple[Account, ...] = ()
     of_server: Counters | None = None
+    own_rates: tuple[RateLimit, ...] = ()
     on_server: Counters | None = None
 
 
@@ -213,6 +215,25 @@ class Quotas:
                 place.delay = delay
             return place
 
+    def count_script_call(self, sender: Principal | None, server: str) -> float:
+        """Count a call of a script against the rates of its sender; return the seconds that it has to wait.
+
+        The script itself is one call in flight. What counts for the server alone is counted with the call, as for each
+        call inside another one. Raises OverQuota.
+        """
+        grants = self._grants()
+        if sender is None or (not self.defaults and (grants is None or not grants.quotas)):
+            return 0.0
+        with self._lock:
+            counters = self._find_counters(sender, server, grants)
+            if not counters.own_rates:
+                return 0.0
+            delay = self._rates.count(counters.own_rates)
+            if isinstance(delay, str):
+                self.refused[CALLS_PER_MINUTE] += 1
+                raise self._over_rate(delay, counters)
+            return delay
+
     def open_stream(self, sender: Principal, server: str = "") -> QuotaPlace | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
         with self._lock:
@@ -320,8 +341,11 @@ class Quotas:
         accounts = self._find_accounts(sender, server, grants)
         of_server = tuple(account for account in accounts if account.key.startswith("server "))
         on_server = tuple(account for account in accounts if account.key != OWN + sender.id)
+        own = tuple(account for account in accounts if account not in of_server)
         return self._counters_of(accounts)._replace(
-            of_server=self._counters_of(of_server), on_server=self._counters_of(on_server)
+            own_rates=self._counters_of(own).rates,
+            of_server=self._counters_of(of_server),
+            on_server=self._counters_of(on_server),
         )
 
     def _remember(self, sender: Principal) -> None:

@@ -99,6 +99,7 @@ class CallRecording:
     code: int | None = None
     task: str | None = None
     approval = ""
+    script_run = ""
     raised: Raised = ()
     _call: Call | None = None
 
@@ -180,7 +181,7 @@ class CallRecording:
             # Not the call itself: thousands of finished calls may wait in the queue.
             # Its deadline may have moved with progress or with a wait for a person.
             self.deadline = max(self.deadline, self._call.deadline)
-            self.approval, self._call = self._call.approval, None
+            self.approval, self.script_run, self._call = self._call.approval, self._call.run, None
         late = self.ended >= self.deadline
         if answer is None:
             self.outcome = "cancelled"

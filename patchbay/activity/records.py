@@ -58,6 +58,12 @@ RAISED = "raised"
 ORIGINS = "origins"
 """The kind of the moment of a stored row that says what is behind a tool of a toolset, as JSON."""
 
+RUN = "run"
+"""The kind of the moment of a stored row that says to which run of a script a call belongs."""
+
+_NOT_SHOWN = (RAISED, ORIGINS, RUN)
+"""The kinds of moments that are no events."""
+
 TIMES = 3
 """The times at the beginning of a stored row."""
 
@@ -81,7 +87,8 @@ class Record:
     and `answer` are JSON, None if they were not stored; their CIDs are of that JSON in canonical form. `moments` are
     the first events. `session` and `task` are digests of the ids. `raised` is what the author's code raised, for the
     operator; without messages where contents are not stored. `origins` says what is behind a tool of a toolset
-    (`patchbay.descriptors.Origin`), for the operator.
+    (`patchbay.descriptors.Origin`), for the operator. `run` is the id of the run of a script that the call belongs to,
+    "" without one.
     """
 
     id: str
@@ -114,6 +121,7 @@ class Record:
     moments: tuple[EventSummary, ...] = ()
     raised: Raised = ()
     origins: tuple[Mapping[str, str], ...] = ()
+    run: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, with its time also as ISO 8601."""
@@ -121,13 +129,14 @@ class Record:
         values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
         values["raised"] = raised_to_json(self.raised)
         values["origins"] = list(self.origins)
+        values["run"] = self.run
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
         """Return the record for callers other than the operator, without what another caller sent or got.
 
         It has no arguments and answers, no CIDs of them, no words of events, and no principal. A call of a known
-        principal has no name of its client, no session and no trace either.
+        principal has no name of its client, no session, no trace and no run either.
 
         The name stays if the server listed it, so that it has a digest; any other name is text from a caller.
         """
@@ -146,6 +155,7 @@ class Record:
             moments=tuple(EventSummary(each.ms, each.kind, "") for each in self.moments),
             raised=(),
             origins=(),
+            run=self.run if is_local else "",
         )
 
     def summary(self) -> dict[str, Any]:
@@ -153,8 +163,8 @@ class Record:
         return {name: value for name, value in self.to_json().items() if name not in _LONG_FIELDS}
 
 
-_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised")
-_FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised", "origins"))
+_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised", "run")
+_FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised", "origins", "run"))
 _Target = tuple[str, tuple[str | None, ...]]
 
 WIDTH = len(_FIELDS) - 1
@@ -286,6 +296,7 @@ def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> 
         *contents,
         [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()]
         + _origins_moment(run)
+        + ([[0, RUN, run.script_run]] if run.script_run else [])
         + ([[0, RAISED, orjson.dumps(raised_to_json(run.raised, is_kept)).decode()]] if run.raised else []),
     ]
 
@@ -342,8 +353,9 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
     moments = row[WIDTH] if len(row) > WIDTH else ()
     raised = next((raised_from_json(orjson.loads(words)) for _, kind, words in moments if kind == RAISED), ())
     origins = next((tuple(orjson.loads(words)) for _, kind, words in moments if kind == ORIGINS), ())
-    shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind not in (RAISED, ORIGINS))
-    return Record(*[*values, shown, raised, origins])
+    script_run = next((words for _, kind, words in moments if kind == RUN), "")
+    shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind not in _NOT_SHOWN)
+    return Record(*[*values, shown, raised, origins, script_run])
 
 
 def _read_content(text: str | None, digest: str | None) -> tuple[Any, str | None]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from patchbay.activation import (
     Call,
@@ -97,6 +97,10 @@ RunTool = Callable[["CatalogueHub", Server, str, dict[str, Any], Call], dict[str
 """Runs the named tool for a Call whose chain contains it; returns its whole result, or raises ToolFailed."""
 
 
+BeginScriptCall = Callable[["CatalogueHub", Server, Descriptor, dict[str, Any], Call], Any]
+"""Prepares the call of a tool for a script, whose Call has a chain that contains it."""
+
+
 class CatalogueForHub(CatalogueForReading, Protocol):
     """The part of the catalogue that CatalogueHub uses."""
 
@@ -118,11 +122,11 @@ class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
-    another one, `visible_to` returns the catalogue as the sender of a call may see it, `is_current` says whether the
-    credentials of a sender are still valid, `begin_call` counts a call against its quotas, `begin_origin_call` a call
-    through a toolset on the server behind it, `count_state` the bytes that
-    a principal writes into the state of tools, and `gate` holds a call until it is approved; the assembly of the hub
-    sets them.
+    another one and `begin_script_call` one for a script, `visible_to` returns the catalogue as the sender of a call may
+    see it, `is_current` says whether the credentials of a sender are still valid, `begin_call` counts a call against
+    its quotas, `begin_origin_call` a call through a toolset on the server behind it, `count_state` the bytes that a
+    principal writes into the state of tools, and `gate` holds a call until it is approved; the assembly of the hub sets
+    them.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
@@ -133,6 +137,7 @@ class CatalogueHub:
         self.begin_call: BeginCall = lambda sender, server, is_nested: None
         self.begin_origin_call: BeginOriginCall = lambda sender, server: None
         self.count_state: Callable[[str, int], None] = lambda principal, size: None
+        self.begin_script_call: BeginScriptCall = _refuse_to_run
         self.gate: Gate = lambda server, descriptor, call, events: events
         self._catalogue = catalogue
         self._read_limit = read_limit
@@ -167,6 +172,26 @@ class CatalogueHub:
         except UnknownServer as problem:
             raise ToolFailed(problem.message) from problem
         return self.run_tool(self, found, tool, arguments, _nested_call(call, f"{server}.{tool}"))
+
+    def call_for_script(
+        self, name: str, descriptor: Descriptor, arguments: dict[str, Any], call: Call, pinned: Server | None
+    ) -> Any:
+        """Return the call of a tool for a script: `events()` makes it, and `result` has its whole result then.
+
+        The types of the script are those of `descriptor`. `pinned` is the server of an endpoint of one version.
+        Raises ToolFailed when the tool cannot be called, or is no longer the same.
+        """
+        word = f"{name}.{descriptor.name}"
+        try:
+            found = self._find_begun(name, descriptor.name, call)
+        except UnknownServer as problem:
+            raise ToolFailed(problem.message) from problem
+        if pinned is not None and not self._seen_by(call).forbids(name, descriptor.name):
+            found = pinned
+        now = found.tools.get(descriptor.name)
+        if now is None or now.digest != descriptor.digest:
+            raise ToolFailed(f"{word} has changed since the script began: find the tools again, and run it again")
+        return self.begin_script_call(self, found, now, arguments, _nested_call(call, word))
 
     def pass_on(self, entry: Descriptor, arguments: dict[str, Any], call: Call) -> Events:
         """Return the events of the origin of an entry of a toolset, for a call of that entry.
@@ -523,7 +548,5 @@ def _nested_call(call: Call, word: str | None) -> Call:
     return replace(call, chain=chain)
 
 
-def _refuse_to_run(
-    hub: CatalogueHub, server: Server, name: str, arguments: dict[str, Any], call: Call
-) -> dict[str, Any]:
-    raise ToolFailed(f"{server.name}.{name} cannot be called: this hub is still starting")
+def _refuse_to_run(hub: CatalogueHub, server: Server, tool: Any, arguments: dict[str, Any], call: Call) -> NoReturn:
+    raise ToolFailed(f"{call.chain[-1]} cannot be called: this hub is still starting")

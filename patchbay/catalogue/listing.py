@@ -1,7 +1,8 @@
-"""Which tools clients see: a server's `listing`, and the two search tools that replace a long list.
+"""Which tools clients see: a server's `listing`, the two search tools that replace a long list, and those of scripts.
 
 `include` and `exclude` decide which tools exist: an excluded tool cannot be called. `search` decides only which tools a
-list shows: `search_tools`, `call_tool` and the tools in `always`; the others can be found and called. Patterns are
+list shows: `search_tools`, `call_tool` and the tools in `always`; the others can be found and called. `scripts` adds
+`find_tools` and `run_script` to the list, or lists them and the tools in `always` only. Patterns are
 those of a shell (`*`, `?`, `[...]`), match whole names and are case-sensitive. In the aggregate of all servers a
 pattern matches `server__tool` and `server.tool`. The field `listing` of `mcps.schema.json` has the same words.
 """
@@ -13,6 +14,16 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from patchbay.catalogue.script_tools import (
+    FIND,
+    NOT_INSTALLED,
+    OFF,
+    ONLY,
+    RUN,
+    SCRIPT_TOOLS,
+    is_installed,
+    script_descriptors,
+)
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.suggestions import did_you_mean, find_similar_names
 
@@ -35,12 +46,13 @@ class Listing:
     always: tuple[str, ...] = ()
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
+    scripts: str = OFF
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Listing:
         """Make a Listing from the fields of a valid configuration."""
         patterns = {key: tuple(fields[key]) for key in ("always", "include", "exclude") if key in fields}
-        return cls(search=bool(fields.get("search", False)), **patterns)
+        return cls(search=bool(fields.get("search", False)), scripts=str(fields.get("scripts", OFF)), **patterns)
 
     def select(self, tools: Tools) -> dict[str, Descriptor]:
         """Return the tools that exist after `include` and `exclude`."""
@@ -53,9 +65,25 @@ class Listing:
 
     def visible(self, tools: Tools) -> Tools:
         """Return the tools that a list shows."""
-        if not self.is_search_active(tools):
+        is_scripted = self.has_scripts(tools) and is_installed()
+        is_search = self.is_search_active(tools) and not (is_scripted and self.scripts == ONLY)
+        if not is_scripted and not is_search:
             return tools
-        return {**search_descriptors(tools), **{name: one for name, one in tools.items() if _matches(one, self.always)}}
+        shown = dict(tools)
+        if is_search or self.scripts == ONLY:
+            shown = {name: one for name, one in tools.items() if _matches(one, self.always)}
+        return {
+            **(script_descriptors(tools, name_owners(tools)) if is_scripted else {}),
+            **(search_descriptors(tools) if is_search else {}),
+            **shown,
+        }
+
+    def has_scripts(self, tools: Tools) -> bool:
+        """Whether scripts may call the tools: false without tools, or when a tool has a name of the two of scripts.
+
+        A hub without the interpreter of scripts has them too: its `run_script` says what is missing.
+        """
+        return self.scripts != OFF and bool(tools) and not any(name in tools for name in SCRIPT_TOOLS)
 
     def is_search_active(self, tools: Tools) -> bool:
         """Whether the two search tools replace the list: false without tools, or when a tool has one of their names."""
@@ -70,6 +98,11 @@ class Listing:
         if self.search and {SEARCH, CALL} & self.select(tools).keys():
             reason = f"one of the server's own tools is called {SEARCH} or {CALL}, so search stays off"
             yield Problem("listing.search", reason)
+        if self.scripts != OFF and set(SCRIPT_TOOLS) & self.select(tools).keys():
+            reason = f"one of the server's own tools is called {FIND} or {RUN}, so scripts stay off"
+            yield Problem("listing.scripts", reason)
+        elif self.scripts != OFF and not is_installed():
+            yield Problem("listing.scripts", NOT_INSTALLED)
 
 
 def _matches(one: Descriptor, patterns: Sequence[str]) -> bool:
@@ -102,7 +135,7 @@ def search_descriptors(tools: Tools) -> dict[str, Descriptor]:
     search = {
         "name": SEARCH,
         "title": "Search tools",
-        "description": f"Find tools by what they do. There are {len(tools)}: {_name_owners(tools)}. "
+        "description": f"Find tools by what they do. There are {len(tools)}: {name_owners(tools)}. "
         f"Returns the best matches with the schemas of their arguments. Call one by its name, or with {CALL}.",
         "inputSchema": _SEARCH_INPUT,
         "outputSchema": _SEARCH_OUTPUT,
@@ -122,7 +155,7 @@ def search_descriptors(tools: Tools) -> dict[str, Descriptor]:
     }
 
 
-def _name_owners(tools: Tools) -> str:
+def name_owners(tools: Tools) -> str:
     """Name the servers of the tools, else the tools, so that a model knows when to search."""
     servers = list(dict.fromkeys(one.belongs_to[0] for one in tools.values() if one.belongs_to))
     names = servers or list(tools)

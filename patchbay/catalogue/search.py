@@ -60,11 +60,17 @@ class ToolSearch:
         self._tools = tools
         self._lock = threading.Lock()
 
-    def search(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
-        """Return the structured result of a search; an empty query returns the first tools."""
+    def names(self, query: str, limit: int) -> list[str]:
+        """Return the names of the best tools for a query; those of the first tools for an empty one."""
+        if not query.strip():
+            return list(self._tools)[:limit]
         with self._lock:
             index = self._index
-        names = [hit.key for hit in index.search(query, limit)] if query.strip() else list(self._tools)[:limit]
+        return [hit.key for hit in index.search(query, limit)]
+
+    def search(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
+        """Return the structured result of a search; an empty query returns the first tools."""
+        names = self.names(query, limit)
         result: dict[str, Any] = {"tools": [_select_fields(self._tools[name].wire) for name in names]}
         if not names:
             result["hint"] = "No tool has any of these words. Try other words, or an empty query for the first tools."

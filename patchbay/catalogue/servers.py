@@ -12,6 +12,7 @@ from patchbay.activation import Call, Conceal, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.rows import is_room_name
+from patchbay.catalogue.script_tools import SCRIPT_TOOLS
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import Audience, Packages, kind_named
@@ -127,6 +128,22 @@ class Server:
     def is_search_active(self) -> bool:
         """Whether `search_tools` and `call_tool` replace the list of tools."""
         return self.listing.is_search_active(self.found_tools)
+
+    @cached_property
+    def has_scripts(self) -> bool:
+        """Whether `find_tools` and `run_script` can be called."""
+        return self.listing.has_scripts(self.found_tools)
+
+    @cached_property
+    def has_front_tools(self) -> bool:
+        """Whether tools of the hub stand before those of the server: those of a search, or of scripts."""
+        return self.is_search_active or self.has_scripts
+
+    def answers_before(self, name: str) -> bool:
+        """Whether a tool of the hub answers a call of this name: one of scripts, or any name where a search is active,
+        because the call may come through `call_tool`.
+        """
+        return self.is_search_active or (self.has_scripts and name in SCRIPT_TOOLS)
 
     @property
     def found_tools(self) -> Mapping[str, Descriptor]:

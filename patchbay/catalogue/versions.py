@@ -20,6 +20,7 @@ from patchbay.catalogue.rows import (
     ServerRow,
     parse_row,
 )
+from patchbay.catalogue.script_tools import OFF
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
@@ -192,14 +193,17 @@ def listing_cid(listing: AggregateListing) -> str:
 
 def _listing_bytes(listing: AggregateListing) -> bytes:
     unlisted = sorted(listing.unlisted)
-    return orjson.dumps(asdict(listing.variable.tools) | ({"unlisted": unlisted} if unlisted else {}))
+    fields = asdict(listing.variable.tools)
+    if fields["scripts"] == OFF:  # as it was before there were scripts, so that an upgrade announces nothing
+        del fields["scripts"]
+    return orjson.dumps(fields | ({"unlisted": unlisted} if unlisted else {}))
 
 
 def _digests(server: Server) -> bytes:
     """Return a digest of each list as clients see it."""
     hidden = bool(server.broken) or not server.enabled
     # Tools that only a search finds count too: clients cache what they found.
-    tools = [server.tools, server.visible_tools] if server.is_search_active else [server.tools]
+    tools = [server.tools, server.visible_tools] if server.has_front_tools else [server.tools]
     groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
     if server.events:  # servers without any keep the digests that earlier versions of the hub stored
         groups["events"] = [server.events]

@@ -186,7 +186,7 @@ class Dispatcher:
         if self._announced is None or "@" in endpoint or (endpoint and endpoint != server.name):
             return server
         name = request.params.get("name")
-        is_unknown = isinstance(name, str) and name not in server.tools and not server.is_search_active
+        is_unknown = isinstance(name, str) and name not in server.tools and not server.answers_before(name)
         is_read = request.method in READ_LISTS or (request.method == "tools/call" and is_unknown)
         if not is_read or not self._announced.wait(endpoint):
             return server

@@ -25,7 +25,7 @@ def knows_target(server: Server, method: str, params: Mapping[str, Any]) -> bool
     """Whether a server has what a request calls, or cannot get it by waiting."""
     name = params.get("name")
     if method == "tools/call":
-        return not isinstance(name, str) or server.is_search_active or _has(server, "tools", name)
+        return not isinstance(name, str) or server.answers_before(name) or _has(server, "tools", name)
     if method == "prompts/get":
         return not isinstance(name, str) or _has(server, "prompts", name)
     return method != "resources/read" or bool(server.resources or server.templates)

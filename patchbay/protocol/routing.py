@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.listing import CALL, SEARCH
 from patchbay.catalogue.public_names import APP_SCHEME, former_public_name, public_name, public_uri, split_app_uri
+from patchbay.catalogue.script_tools import SCRIPT_TOOLS
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
@@ -110,13 +111,8 @@ def _name_behind_hub(server: Server, app: str, name: object) -> object:
 
 
 def _narrowed(request: Request, server: Server) -> RoutedRequest:
-    if request.method == "tools/call" and server.is_search_active:
-        inner = _called(request.params)
-        proxied = inner is not None
-        request = replace(request, params=inner) if inner is not None else request
-        if request.params.get("name") in (SEARCH, CALL):
-            return RoutedRequest(request, search_server(server), proxied)
-        return RoutedRequest(*_owned(request, server), proxied)
+    if request.method == "tools/call" and server.has_front_tools:
+        return _from_front(request, server)
     if not isinstance(server, Aggregate):
         return RoutedRequest(request, server)
     uri = request.params.get("uri")
@@ -125,6 +121,22 @@ def _narrowed(request: Request, server: Server) -> RoutedRequest:
         if owner is not None:
             return RoutedRequest(replace(request, params={**request.params, "uri": owner[1]}), owner[0], asked_uri=uri)
     return RoutedRequest(*_owned(request, server))
+
+
+def _from_front(request: Request, server: Server) -> RoutedRequest:
+    """Return a call at a server before whose tools some of the hub stand: those of a search, or of scripts."""
+    proxied = False
+    if server.is_search_active:
+        inner = _called(request.params)
+        proxied = inner is not None
+        request = replace(request, params=inner) if inner is not None else request
+        if request.params.get("name") in (SEARCH, CALL):
+            return RoutedRequest(request, search_server(server), proxied)
+    if server.has_scripts and request.params.get("name") in SCRIPT_TOOLS:
+        from patchbay.scripting.front import script_server
+
+        return RoutedRequest(request, script_server(server), proxied)
+    return RoutedRequest(*_owned(request, server), proxied)
 
 
 def public_contents(

@@ -18,6 +18,7 @@ from patchbay.activation import Call, CallPlace, Events
 from patchbay.activity.call_recording import CallRecording
 from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.catalogue_hub import CatalogueHub
+from patchbay.catalogue.script_tools import SCRIPT_TOOLS
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import Descriptor
@@ -197,16 +198,12 @@ def call_from_tool(
 
     `outer` is the caller's Call with the chain of the new one. Raises ToolFailed for a call that cannot begin.
     """
+    if name in SCRIPT_TOOLS and server.has_scripts:
+        from patchbay.scripting.front import script_server
+
+        server = script_server(server)
     descriptor = find_tool(server, name)
-    terms: dict[str, Any] = {
-        "principal": outer.principal,
-        "sender": outer.sender,
-        "log_level": outer.log_level,
-        "meta": outer.meta,
-        "chain": outer.chain,
-        "cancelled": outer.cancelled,
-        "find_base_url": outer.find_base_url,
-    }
+    terms = terms_of_inner_call(outer)
     try:
         run = run_tool(hub, server, descriptor, arguments, None, terms, no_later_than=outer.deadline)
     except WrongArguments as problem:
@@ -217,6 +214,23 @@ def call_from_tool(
     for _ in run.events:
         pass
     return run.result()
+
+
+def terms_of_inner_call(outer: Call) -> dict[str, Any]:
+    """Return the fields of the Call of a tool that another tool, or a script, calls: those of its caller.
+
+    It may not ask its caller's client anything.
+    """
+    return {
+        "principal": outer.principal,
+        "sender": outer.sender,
+        "log_level": outer.log_level,
+        "meta": outer.meta,
+        "chain": outer.chain,
+        "cancelled": outer.cancelled,
+        "find_base_url": outer.find_base_url,
+        "run": outer.run,
+    }
 
 
 def owner_of(server: Server, descriptor: Descriptor | None) -> str:

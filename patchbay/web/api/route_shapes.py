@@ -373,7 +373,7 @@ SCHEMAS: dict[str, Schema] = {
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=LINK),
     "CallSummary": object_of(**_CALL),
-    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED, origins=_ORIGINS),
+    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED, origins=_ORIGINS, run=TEXT),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
     "Room": object_of(
         room=object_of(**_ROOM, endpoint=LINK),

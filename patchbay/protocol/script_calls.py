@@ -1,0 +1,83 @@
+"""Makes the calls of a script: by the one way to run a tool, as its caller, with a record of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from patchbay.access.principals import LOCAL
+from patchbay.activation import Call, Events
+from patchbay.activity.recorder import Activity
+from patchbay.catalogue.catalogue_hub import CatalogueHub
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.jsonrpc import Result
+from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.run_tool import owner_of, run_tool, terms_of_inner_call
+
+WAY = "script"
+"""The entry point in the records of these calls."""
+
+CountCall = Callable[[Any, str], float]
+"""Counts a call of a sender on a server against its rates; returns the seconds that it waits. Raises OverQuota."""
+
+
+class RecordedCall:
+    """One call of a tool for a script. `outer` is the call of the script, with the chain of this one."""
+
+    def __init__(
+        self,
+        calls: ScriptCallMaker,
+        hub: CatalogueHub,
+        server: Server,
+        descriptor: Descriptor,
+        arguments: dict[str, Any],
+        outer: Call,
+    ) -> None:
+        self.result: Mapping[str, Any] = {}
+        """The whole result, after the last event."""
+        self._calls = calls
+        self._hub = hub
+        self._server = server
+        self._descriptor = descriptor
+        self._arguments = arguments
+        self._outer = outer
+
+    def events(self) -> Events:
+        """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota."""
+        outer, server, descriptor = self._outer, self._server, self._descriptor
+        wire = TransportInfo(server.name, sender=outer.sender if outer.sender is not None else LOCAL, way=WAY)
+        with self._calls.activity.begin("tools/call", descriptor.name, server, wire, self._arguments) as record:
+            delay = self._calls.count(outer.sender, owner_of(server, descriptor))
+            if delay:
+                outer.cancelled.wait(delay)
+            terms = terms_of_inner_call(outer)
+            run = run_tool(self._hub, server, descriptor, self._arguments, None, terms, no_later_than=outer.deadline)
+            run.call.meta = record.calls(descriptor, run.call)
+            reply: Any = None
+            events = run.events
+            try:
+                while True:
+                    event = events.send(reply)
+                    record.saw(event)
+                    reply = yield event
+            except StopIteration:
+                pass
+            finally:
+                events.close()
+            self.result = run.result()
+            record.end(None if run.call.cancelled else Result(0, dict(self.result)))
+
+
+class ScriptCallMaker:
+    """Prepares the calls of scripts. `count` counts each of them for its sender."""
+
+    def __init__(self, activity: Activity, count: CountCall) -> None:
+        self.activity = activity
+        self.count = count
+
+    def __call__(
+        self, hub: CatalogueHub, server: Server, descriptor: Descriptor, arguments: dict[str, Any], outer: Call
+    ) -> RecordedCall:
+        """Return the call of a tool, which begins with its first event."""
+        return RecordedCall(self, hub, server, descriptor, arguments, outer)

@@ -1,0 +1,1 @@
+"""Scripts: Python text of a caller that calls tools, and runs in an interpreter without files and network."""

@@ -1,0 +1,91 @@
+"""The limits of one run of a script, and what is left of them: a run inside a run shares what its outer one has."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from patchbay.errors import ToolFailed
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What one run may use.
+
+    `running_seconds` is the time in which the interpreter works: its processor time, and the waits for a processor.
+    `wall_seconds` is all time, with the calls. `memory_mib` is for the values of the script, `output_bytes` for what it
+    prints, and `result_bytes` for the results of all its calls together. At most `parallel` calls run at the same time.
+    `depth` counts the runs inside each other.
+    """
+
+    running_seconds: float = 5.0
+    wall_seconds: float = 60.0
+    memory_mib: int = 64
+    calls: int = 200
+    result_bytes: int = 16 * MIB
+    output_bytes: int = 64 * 1024
+    parallel: int = 8
+    depth: int = 2
+
+
+class LimitReached(ToolFailed):
+    """A run reached one of its limits, which the message names. It cannot go on."""
+
+
+class Budget:
+    """What is left for a run, and for the runs inside it. Thread-safe."""
+
+    def __init__(self, limits: RunLimits) -> None:
+        self.limits = limits
+        self.depth = 0
+        self.until = time.monotonic() + limits.wall_seconds
+        """The `time.monotonic()` time at which the run ends."""
+        self._lock = threading.Lock()
+        self._calls = limits.calls
+        self._bytes = limits.result_bytes
+        self._seconds = limits.running_seconds
+
+    def enter(self) -> None:
+        """Begin one more run inside the others. Raises LimitReached."""
+        with self._lock:
+            if self.depth >= self.limits.depth:
+                raise LimitReached(f"scripts may run inside each other {self.limits.depth} deep (limit depth)")
+            self.depth += 1
+
+    def leave(self) -> None:
+        """End a run."""
+        with self._lock:
+            self.depth -= 1
+
+    def take_call(self) -> None:
+        """Count one call. Raises LimitReached."""
+        with self._lock:
+            if not self._calls:
+                raise LimitReached(f"the script makes more than {self.limits.calls} calls (limit calls)")
+            self._calls -= 1
+
+    def take_bytes(self, size: int) -> None:
+        """Count the bytes of a result. Raises LimitReached."""
+        with self._lock:
+            self._bytes -= size
+            if self._bytes < 0:
+                sentence = f"the results of its calls have more than {self.limits.result_bytes} bytes together"
+                raise LimitReached(f"{sentence} (limit result_bytes)")
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds in which the interpreter may still work."""
+        return self._seconds
+
+    def take_seconds(self, seconds: float) -> None:
+        """Count seconds in which the interpreter worked."""
+        with self._lock:
+            self._seconds = max(0.0, self._seconds - seconds)
+
+    def check_time(self) -> None:
+        """Raise LimitReached when the time of the run is over."""
+        if time.monotonic() >= self.until:
+            raise LimitReached(f"the script takes more than {self.limits.wall_seconds:g} s (limit wall_seconds)")
