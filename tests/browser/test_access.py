@@ -37,6 +37,8 @@ OPERATORS = (
     *("/access", "/access?as=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E%E2%80%AE", "/access?as=ann@example.org"),
     *(
         "/access/keys",
+        "/access/usage",
+        "/toolsets/new",
         "/approvals",
         "/webhooks",
         "/registry",
