@@ -25,6 +25,10 @@ from patchbay.access.limits.defaults import default_quotas
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.quota_shares import QuotaShares
 from patchbay.access.quotas import Quotas
+from patchbay.access.secrets.changes import SecretChanges
+from patchbay.access.secrets.folder import SecretsFolder
+from patchbay.access.secrets.records import Secrets
+from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.stored_key_id import open_key
 from patchbay.access.upstreams.sign_ins import UpstreamSignIns
 from patchbay.access.upstreams.token_store import TokenStore
@@ -79,9 +83,9 @@ from patchbay.upstreams.standing import MountContext
 log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
-SCHEDULER, JOBS, CREDENTIALS = "/scheduler", "/jobs", "/credentials"
-"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs and the watch
-over credentials, to close them when it stops; no server can have them.
+SCHEDULER, JOBS, CREDENTIALS, SECRET_CHANGES = "/scheduler", "/jobs", "/credentials", "/secrets"
+"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs and the watches
+over credentials and secrets, to close them when it stops; no server can have them.
 """
 
 
@@ -102,10 +106,10 @@ def assemble(
     store, key = _open_store(settings)
     worker_pool, needed = worker_pool or _make_pool(settings), needed or NeededServers()
     upstream_tokens = TokenStore(store, key, public_url(settings), settings.mode == OPEN)
-    connections = _open_mounts(settings, store, key, upstream_tokens, needed)
-    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
-    rooms = Rooms(store, key, Bounds.of(settings), gateway)
-    catalogue = _make_catalogue(settings, store, worker_pool, key, rooms, connections, needed)
+    variables = _find_variables(settings, store, key)
+    connections = _open_mounts(settings, store, key, upstream_tokens, needed, variables)
+    rooms = _open_rooms(settings, store, key)
+    catalogue = _make_catalogue(settings, store, worker_pool, key, rooms, connections, needed, variables)
     catalogue.hub.left = left
     access = _access(settings, store, catalogue)
     quotas = _make_quotas(settings, catalogue, rooms)
@@ -119,8 +123,7 @@ def assemble(
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     activity = _record_calls(store, settings, audit, catalogue, quotas)
-    is_alone = settings.workers == 1 and not store.is_shared
-    sessions = Sessions(key, store.journal, settings.session_hours, is_alone, catalogue.contents.results.ledger)
+    sessions = _make_sessions(settings, key, catalogue)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
         HubServices(
@@ -137,6 +140,7 @@ def assemble(
             access=access,
             quotas=quotas,
             approvals=approvals,
+            secrets=variables.stored,
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
             **_background_work(settings, catalogue, access, activity, left),
@@ -169,6 +173,19 @@ def _make_activity(store: Store, settings: Settings, audit: AuditedCalls | None)
     telemetry = Telemetry(settings.otlp, own_name(), activity.numbers)
     activity.send_telemetry(telemetry, names_callers=settings.otlp_callers == "ids")
     return activity
+
+
+def _open_rooms(settings: Settings, store: Store, key: bytes) -> Rooms:
+    """Return the rooms. What is mounted in them may name variables of the environment, and no secret of the hub."""
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    return Rooms(store, key, Bounds.of(settings), gateway)
+
+
+def _make_sessions(settings: Settings, key: bytes, catalogue: Catalogue) -> Sessions:
+    """Return the sessions, which know whether this process is the only one of its hub."""
+    journal, ledger = catalogue.store.journal, catalogue.contents.results.ledger
+    is_alone = settings.workers == 1 and not catalogue.store.is_shared
+    return Sessions(key, journal, settings.session_hours, is_alone, ledger)
 
 
 def _make_quotas(settings: Settings, catalogue: Catalogue, rooms: Rooms) -> Quotas:
@@ -252,15 +269,41 @@ def _load_of(dispatcher: Dispatcher, lag: BusLag) -> dict[str, int | None]:
     return {"calls": calls, "listeners": dispatcher.listening, "lag_ms": lag.milliseconds()}
 
 
+def _find_variables(settings: Settings, store: Store, key: bytes) -> HubVariables:
+    """Return what configurations may name: secrets of the store, files of a folder, variables of the environment."""
+    folder = SecretsFolder(Path(settings.secrets_dir).expanduser()) if settings.secrets_dir else None
+    return HubVariables(whole_environment(), Secrets(store, key), folder)
+
+
+def _watch_secrets(
+    catalogue: Catalogue, variables: HubVariables, connections: StandingConnections, worker_pool: WorkerPool
+) -> None:
+    """Let servers use changed secrets: mounts connect anew, workers end after their calls."""
+
+    def renew(servers: frozenset[str]) -> None:
+        connections.renew(servers)
+        for name in servers:
+            worker_pool.restart(name)
+
+    changes = SecretChanges(catalogue.store.bus, variables, renew)
+    catalogue.hub.kept(SECRET_CHANGES, lambda: changes)
+    changes.start()
+
+
 def _open_mounts(
-    settings: Settings, store: Store, key: bytes, tokens: TokenStore, needed: NeededServers
+    settings: Settings,
+    store: Store,
+    key: bytes,
+    tokens: TokenStore,
+    needed: NeededServers,
+    variables: HubVariables,
 ) -> StandingConnections:
     """Return the connections of mounted servers, none of which is open yet. `tokens` are those of callers."""
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     return StandingConnections(
         MountContext(
             *(store, whole_environment(), hub_id(key), __version__, publish_change),
-            *(default_changes(settings.mode), settings.servers, tokens, program_places(settings)),
+            *(default_changes(settings.mode), settings.servers, tokens, program_places(settings), variables),
         ),
         needed,
     )
@@ -268,7 +311,8 @@ def _open_mounts(
 
 def _hidden_folders(settings: Settings) -> tuple[Path, ...]:
     """Return the folders that no tool may read."""
-    return settings.data, sign_ins(whole_environment())
+    given = (Path(settings.secrets_dir).expanduser(),) if settings.secrets_dir else ()
+    return settings.data, sign_ins(whole_environment()), *given
 
 
 def _kept_folders(settings: Settings) -> tuple[Path, ...]:
@@ -284,12 +328,15 @@ def _make_catalogue(
     rooms: Rooms,
     connections: StandingConnections,
     needed: NeededServers,
+    variables: HubVariables,
 ) -> Catalogue:
     """Return the catalogue with all that its servers need: connections, worker processes, packages, rooms."""
     environments = PackageEnvironments(settings.data, whole_environment(), settings.packages, program_places(settings))
     taken = (*_hidden_folders(settings), *_kept_folders(settings))
     handlers = Handlers(
-        *(worker_pool, settings.isolation, settings.memory, settings.folder_of, settings.writes, taken), environments
+        *(worker_pool, settings.isolation, settings.memory, settings.folder_of, settings.writes, taken),
+        environments,
+        variables,
     )
     catalogue = Catalogue(
         store,
@@ -306,6 +353,7 @@ def _make_catalogue(
     catalogue.end_processes = partial(_end_processes, catalogue, worker_pool, connections)
     environments.listeners.append(partial(_rebuild_servers, catalogue))
     catalogue.hub.kept(PACKAGES, lambda: environments)
+    _watch_secrets(catalogue, variables, connections, worker_pool)
     return catalogue
 
 

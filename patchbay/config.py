@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -383,11 +383,21 @@ def _get_explaining_validator(kind: str) -> Any:
     return jsonschema.Draft202012Validator(_SCHEMAS[kind])
 
 
+FindVariables = Callable[[str], Mapping[str, str]]
+"""Returns what the configuration of a server, by its name, may name as `${NAME}`. A lookup may raise ConfigError."""
+
+
+def advise_to_set(name: str) -> str:
+    """Return what the operator does about a variable that a configuration names and that has no value."""
+    return f"store {name} with `patchbay secret set {name}`, or set it in the environment of the hub and start it again"
+
+
 def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables for a child process from a configuration; `where` is the name of its server.
 
-    `${NAME}` stands for a variable of the hub, `${NAME:-text}` for `text` if that variable is not set or empty. The
-    result leaves empty values out. Raises ConfigError with the name of a variable that is not set.
+    `${NAME}` stands for a variable of the hub, `${NAME:-text}` for `text` if that variable is not set or empty;
+    `environ` has these variables, by default those of the environment. The result leaves empty values out. Raises
+    ConfigError with the name of a variable that is not set.
     """
     environ = whole_environment() if environ is None else environ
     values = {key: _expanded(text, f"environment.{key}", where, environ) for key, text in given.items()}
@@ -400,7 +410,7 @@ def _expanded(text: str, path: str, where: str, environ: Mapping[str, str]) -> s
         if instead is not None:
             return environ.get(name) or str(instead)
         if name not in environ:
-            raise ConfigError(where, path, f"set {name} in the environment of the hub, and start the hub again")
+            raise ConfigError(where, path, advise_to_set(name))
         return environ[name]
 
     return REFERENCE.sub(value, text)

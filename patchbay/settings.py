@@ -69,6 +69,11 @@ class Settings:
         "File with the key of all hubs on one store, as 64 hexadecimal digits. The variable PATCHBAY_KEY holds the key"
         " itself.",
     )
+    secrets_dir: str = setting(
+        "",
+        "Folder with a secret in each file, named as configurations name it (${NAME}), such as /run/secrets; secrets"
+        " that the hub stores come first, variables of the environment last.",
+    )
     allowed_hosts: tuple[str, ...] = setting(
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
@@ -394,8 +399,8 @@ def sign_ins(environ: Mapping[str, str]) -> Path:
 
 def hub_places(settings: Settings) -> tuple[Path, ...]:
     """Return the folders and files of the hub itself, which no program of a stranger reads or changes."""
-    key_file = (Path(settings.key_file),) if settings.key_file else ()
-    return (settings.data, sign_ins(whole_environment()), settings.servers, *key_file)
+    own = [Path(place).expanduser() for place in (settings.key_file, settings.secrets_dir) if place]
+    return (settings.data, sign_ins(whole_environment()), settings.servers, *own)
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:

@@ -276,6 +276,15 @@ ROOM_CONTENTS = "room-content/"
 UPSTREAM_TOKENS = "upstream-tokens/"
 """The sealed tokens of a principal at mounted servers, by the hash of the principal."""
 
+SECRET_NAMES = "secret-names"
+"""The names of the secrets, their times and the servers that may use them; on the bus, the name that changed."""
+
+SECRETS = "secrets/"
+"""The sealed value of a secret, by its name."""
+
+SECRET_USES = "secret-uses/"
+"""When each server used a secret last, by the name of the secret."""
+
 UPSTREAM_PRINCIPALS = "upstream-principals/"
 """The first principals that connected an account at a mounted server, by the key of the server."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.activation import Handler
+from patchbay.config import FindVariables
 from patchbay.descriptors import Discovery
 from patchbay.environments.environments import PackageEnvironments
 from patchbay.errors import ConfigError
@@ -68,7 +69,7 @@ class Handlers:
     `folder_of` returns the folder for a server's own files, from the server's name and the field `folder` of its
     configuration; `writes` are folders that all servers may change; a configured folder must not overlap the
     `hub_folders`. `environments` have the packages that definitions require; without them, such a definition does not
-    run.
+    run. `find_variables` returns what the `environment` of a server may name; None for the environment of this process.
 
     Raises ConfigError for an unknown isolation.
     """
@@ -80,6 +81,7 @@ class Handlers:
     writes: tuple[str, ...] = ()
     hub_folders: tuple[Path, ...] = ()
     environments: PackageEnvironments | None = None
+    find_variables: FindVariables | None = None
 
     def __post_init__(self) -> None:
         if self.isolation not in ISOLATIONS:

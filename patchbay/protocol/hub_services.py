@@ -8,6 +8,7 @@ from functools import partial
 from patchbay.access.approvals import Approvals
 from patchbay.access.control import AccessControl
 from patchbay.access.quotas import Quotas
+from patchbay.access.secrets.records import Secrets
 from patchbay.access.upstreams.sign_ins import UpstreamSignIns
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.activity.recorder import Activity
@@ -51,6 +52,7 @@ class HubServices:
     access: AccessControl
     quotas: Quotas
     approvals: Approvals
+    secrets: Secrets
     upstream_tokens: TokenStore
     upstream_sign_ins: UpstreamSignIns
     webhooks: Webhooks

@@ -55,6 +55,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "loggers": {
             # It logs the URL of each request at INFO, also with a key in its query.
             "httpx2": {"level": "WARNING"},
+            # It logs the URL of each connection at DEBUG, in the same form.
+            "mcp.client": {"level": "WARNING"},
             # It logs each group of changed files.
             "watchfiles": {"level": "WARNING"},
             # It tells of each WebSocket that closes.

@@ -8,12 +8,12 @@ mount.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
 import orjson
 
@@ -139,9 +139,25 @@ class Mount:
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the values of the variables that it names."""
-        texts = [self.address, *(value for _, value in (*self.headers, *self.environment, *self.oauth))]
-        names = {name for text in texts for name in _VARIABLE.findall(text)}
-        return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_CHARACTERS)
+        pairs = (*self.headers, *self.environment, *self.oauth)
+        return find_secret_values([self.address, *(value for _, value in pairs)], environ)
+
+
+def find_secret_values(texts: Iterable[str], environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of the variables that texts of a configuration name; no message shows them.
+
+    Each stands there as it is and as a URL has it.
+    """
+    names = {name for text in texts for name in _VARIABLE.findall(text)}
+    values = {value for name in names if len(value := _find_value(name, environ)) >= _MIN_SECRET_CHARACTERS}
+    return frozenset(values | {quote(value, safe="") for value in values} | {quote_plus(value) for value in values})
+
+
+def _find_value(name: str, environ: Mapping[str, str]) -> str:
+    try:
+        return environ.get(name, "")
+    except ConfigError:  # a secret that this server may not use
+        return ""
 
 
 def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from patchbay.activation import Call, pauses
 from patchbay.client.addresses.variables import UnsetVariable
+from patchbay.config import FindVariables, advise_to_set
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_approved, load_pins
@@ -36,7 +37,8 @@ class MountContext:
 
     `changes` applies to mounts without this setting; None pins nothing. `folder` is the watched folder, where relative
     paths of definitions begin. `credentials` are the tokens of callers; None where callers have none. `programs` are
-    the places of confined programs; None where programs have all rights of this process.
+    the places of confined programs; None where programs have all rights of this process. `find_variables` has the
+    secrets of the hub beside `environ`; None for mounts that may name none of them, such as those of a room.
     """
 
     store: Store
@@ -48,6 +50,11 @@ class MountContext:
     folder: Path | None = None
     credentials: CallerCredentials | None = None
     programs: ProgramPlaces | None = None
+    find_variables: FindVariables | None = None
+
+    def variables(self, server: str) -> Mapping[str, str]:
+        """Return what the configuration of a mount, by its name, may name as `${NAME}`."""
+        return self.environ if self.find_variables is None else self.find_variables(server)
 
     @cached_property
     def roots(self) -> RememberedRoots:
@@ -107,7 +114,7 @@ class Health:
 def describe_unset(problem: UnsetVariable) -> str:
     """Return what the operator does about a variable that a mounted server needs: the words of pages and commands."""
     place = f" ({problem.path} needs it)" if problem.path else ""
-    return f"set {problem.variable} in the environment of the hub, and start the hub again{place}"
+    return f"{advise_to_set(problem.variable)}{place}"
 
 
 class PinnedConfiguration(Protocol):
@@ -193,6 +200,10 @@ class Standing(Protocol):
 
     def make_current(self) -> None:
         """Say that this is the mount of a served server."""
+        ...
+
+    def renew(self) -> None:
+        """Connect anew with the present secrets; running calls end on the connections that they use."""
         ...
 
 

@@ -254,5 +254,7 @@ def test_a_variable_that_is_not_set_is_named_with_what_to_do(hub: Hub, file: str
     standing: Any = next(one for one in hub.catalogue.all() if one.name == file).standing
     until(lambda: standing.health.state == "down", lambda: standing.health)
     sentence = standing.health.sentence
-    assert sentence.startswith("it is not started: set NO_SUCH_KEY in the environment of the hub, and start the hub")
+    assert sentence.startswith(
+        "it is not started: store NO_SUCH_KEY with `patchbay secret set NO_SUCH_KEY`, or set it in"
+    )
     assert place in sentence and "does not answer" not in sentence and "tries again" not in sentence

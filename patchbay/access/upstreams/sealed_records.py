@@ -68,14 +68,15 @@ class SealedRecords(Generic[Value]):
 
         def sealed(old: Sealed | None) -> Sealed | None:
             new = change(None if old is None else self._open(topic, old))
-            return None if new is None else self._seal(topic, new)
+            return None if new is None else self.seal(topic, new)
 
         if not self._records.update(topic, sealed, keep):
             return False
         self._journal.remove(topic, self._journal.last(topic))
         return True
 
-    def _seal(self, topic: str, value: Value) -> Sealed:
+    def seal(self, topic: str, value: Value) -> Sealed:
+        """Return a value as the record of a topic has it, for a caller that writes several records at once."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         data = self._cipher.encrypt(nonce, encode_record(value), topic.encode())
         return Sealed(sealed=base64.b64encode(nonce + data).decode())

@@ -15,6 +15,7 @@ import click
 from patchbay import exit_codes
 from patchbay.access.grant_matches import Entries, describe_unmatched, entry_finder
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
+from patchbay.access.secrets.records import list_names
 from patchbay.access.stored_key_id import find_problem, replace_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.completion import complete_key
@@ -208,9 +209,17 @@ def _describe_loss(store: Store) -> str:
         f"the entries of {rooms} rooms up to now cannot be verified" if rooms else "",
         "rows of the audit chain up to now cannot be verified, except with the old public key",
         "people have to connect their accounts at mounted servers again",
+        _describe_lost_secrets(store),
         "sessions, login links and links to large results end",
     ]
     return "\n".join(["Without its key the hub loses this:", *(f"  - {line}" for line in lost if line)])
+
+
+def _describe_lost_secrets(store: Store) -> str:
+    """Name the secrets that only the old key opens; empty without one."""
+    names = list_names(store)
+    verb = "secret has" if len(names) == 1 else "secrets have"
+    return f"{len(names)} {verb} to be stored again: {', '.join(names)}" if names else ""
 
 
 @contextmanager

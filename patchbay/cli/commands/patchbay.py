@@ -171,6 +171,10 @@ HUB = {
         "patchbay.cli.commands.key:key_command",
         "Make, list and revoke personal keys, and show what callers use.",
     ),
+    "secret": LateCommand(
+        "patchbay.cli.commands.secret:secret_command",
+        "Store, list, rotate and remove secrets of configurations.",
+    ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",
         "Export, verify and prune the audit chain.",
@@ -200,7 +204,7 @@ SECTIONS = {
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore"),
         *("versions", "diff", "rollback", "logs", "approvals"),
         *("search", "try", "add", "mount", "outdated", "unmount", "approve", "pins"),
-        "toolset",
+        *("toolset", "secret"),
     ),
     "Call": (
         *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),

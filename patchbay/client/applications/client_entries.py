@@ -214,8 +214,8 @@ def _secret(where: str, path: str, name: str) -> LiteralSecret:
     return LiteralSecret(
         where,
         path,
-        f"expected a reference such as ${{{variable}}} in place of the value: set {variable} in the environment of the"
-        " hub; a definition never holds a secret",
+        f"expected a reference such as ${{{variable}}} in place of the value: store it with `patchbay secret set"
+        f" {variable}`; a definition never holds a secret",
     )
 
 

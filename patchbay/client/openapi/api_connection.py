@@ -101,6 +101,8 @@ class ApiConnection:
         self._limit = limit
         self._client: httpx2.AsyncClient | None = None
         self._unkept_client: httpx2.AsyncClient | None = None
+        self._running = 0
+        self._is_retired = False
 
     def start(self, call: HttpRequest, timeout: float) -> ApiExchange:
         """Start a request; each of its steps may take `timeout` seconds."""
@@ -115,7 +117,25 @@ class ApiConnection:
         for client in filter(None, clients):
             get_shared_loop().start(client.aclose())
 
+    def close_when_idle(self) -> None:
+        """Close the kept connections once no request runs."""
+        get_shared_loop().start(self._retire())
+
+    async def _retire(self) -> None:
+        self._is_retired = True
+        if not self._running:
+            self.close()
+
     async def _run(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> None:
+        self._running += 1
+        try:
+            await self._exchange(call, timeout, exchange)
+        finally:
+            self._running -= 1
+            if self._is_retired and not self._running:
+                self.close()
+
+    async def _exchange(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> None:
         shown = mask_url(call.url)
         try:
             await self._follow_redirects(call, timeout, exchange)

@@ -21,6 +21,7 @@ from patchbay.errors import BadCid, ConfigError
 from patchbay.kinds.openapi.selection import Selection, parse_selection
 from patchbay.pins.documents import Changes
 from patchbay.upstreams.caller_credentials import CALLER
+from patchbay.upstreams.configuration import find_secret_values
 
 DEFAULT_TOOLS = 256
 """Number of operations that are served without the field `max_tools`."""
@@ -33,10 +34,6 @@ OPEN_FIELDS = frozenset({"username", "client_id", "token_url", "scope"})
 
 DocumentPlace = Literal["url", "file", "cid"]
 Pairs = tuple[tuple[str, str], ...]
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
-_MIN_SECRET_CHARACTERS = 6
-"""Minimum characters of a secret; removing shorter values would make a sentence unreadable."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +75,7 @@ class ApiConfiguration:
         """Return the values of the variables that it names."""
         pairs = (*self.headers, *self.query, *self.oauth)
         texts = [self.document, self.base, self.credentials, *(value for _, value in pairs)]
-        names = {name for text in texts for name in _VARIABLE.findall(text)}
-        return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_CHARACTERS)
+        return find_secret_values(texts, environ)
 
 
 def parse_fields(name: str, fields: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class StandingApi(PinnedMount["ApiMount"]):
         self._loop = BackgroundLoop(name, self._run, f"the document of {mount.name} is read again", finish=self._close)
         self._lock = threading.Lock()
         self._tries = 0
+        self._earlier_secrets = frozenset[str]()
         self._is_current = False
         self._built: tuple[str, ApiTools] | None = None
         self._read: tuple[str, str] | None = None
@@ -101,15 +102,27 @@ class StandingApi(PinnedMount["ApiMount"]):
         """Read the document now."""
         self._loop.wake()
 
+    def renew(self) -> None:
+        """Use the present secrets from the next request on; running requests end on the connections that they use."""
+        with self._lock:
+            self._earlier_secrets = self.mount.secrets(self.environ)
+            known: ApiConnection | None = self.__dict__.pop("connection", None)
+            for name in ("environ", "secrets"):
+                self.__dict__.pop(name, None)
+            self.tokens.clear()
+        if known is not None:
+            known.close_when_idle()
+        self._loop.wake()
+
     @cached_property
     def environ(self) -> Mapping[str, str]:
-        """The variables of the hub."""
-        return self._context.environ
+        """What the configuration may name, until a secret changes."""
+        return self._context.variables(self.mount.name)
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """The values that no message shows."""
-        return self.mount.secrets(self.environ)
+        """The values that no message shows, with those before the last change."""
+        return self.mount.secrets(self.environ) | self._earlier_secrets
 
     @cached_property
     def connection(self) -> ApiConnection:

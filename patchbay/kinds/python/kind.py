@@ -16,6 +16,7 @@ from patchbay.kinds.python.direct_calls import python_handler
 from patchbay.kinds.python.discovery.apps import app_files
 from patchbay.kinds.python.discovery.functions import discover_functions, return_line
 from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kinds.python.workers.worker_order import WorkerOrder
 from patchbay.kinds.registry import INLINE, Handlers
 
 
@@ -30,7 +31,9 @@ def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Han
     if inline or using.worker_pool is None:
         return python_handler(source, cid, name)
     packages = _packages(needs, using)
-    return hosted_handler(using.worker_pool, source, cid, name, limits, config.get("environment", {}), own, packages)
+    variables = config.get("environment", {})
+    order = WorkerOrder(name, cid, source, limits, variables, own, packages, using.find_variables)
+    return hosted_handler(using.worker_pool, order)
 
 
 def _packages(needs: Requirements | None, using: Handlers) -> PackageEnvironment | None:

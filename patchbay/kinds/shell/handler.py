@@ -32,7 +32,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
-from patchbay.config import resolved
+from patchbay.config import FindVariables, resolved
 from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
@@ -64,10 +64,12 @@ def shell_handler(
     hidden: Sequence[Path] = (),
     protections: Sequence[str] = (),
     kept: Sequence[Path] = (),
+    find_variables: FindVariables | None = None,
 ) -> Handler:
     """Return the handler of a shell definition.
 
-    A child sees `variables` (with resolved references, `config.resolved`) and those of ALLOWED. `protections`
+    A child sees `variables` (with resolved references, `config.resolved`, to what `find_variables` returns) and those
+    of ALLOWED. `protections`
     (`confinement/`) or the sandbox hide the folders `hidden` from it and make the folders `kept` read-only.
     """
     places = AllowedPaths(hidden=tuple(hidden), writes=existing_folders(limits.writes), kept=tuple(kept))
@@ -84,7 +86,8 @@ def shell_handler(
             start = _program(first, name) if one_liner else _script(source, name, Path(folder))
             home = Path(folder) / "work"
             home.mkdir()
-            variables_of_call = environment(ALLOWED) | {"TMPDIR": str(home)} | resolved(variables or {}, name)
+            own = resolved(variables, name, find_variables and find_variables(name)) if variables else {}
+            variables_of_call = environment(ALLOWED) | {"TMPDIR": str(home)} | own
             around = limit_command(limits, call.left())
             if limits.sandbox:
                 around += sandbox_command(hidden, Path(folder))

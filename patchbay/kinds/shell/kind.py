@@ -16,9 +16,9 @@ from patchbay.processes.confinement.protections import NAMESPACES
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
     environment, limits = config.get("environment", {}), using.limits(config, False, name)
     if using.worker_pool is None:
-        return shell_handler(source, name, environment, limits)
+        return shell_handler(source, name, environment, limits, find_variables=using.find_variables)
     around = (using.worker_pool.hidden, using.worker_pool.wanted, using.worker_pool.kept)
-    return shell_handler(source, name, environment, limits, *around)
+    return shell_handler(source, name, environment, limits, *around, find_variables=using.find_variables)
 
 
 def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:

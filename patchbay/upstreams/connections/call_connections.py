@@ -66,7 +66,8 @@ class CallConnection:
 
     `roots` names the roots of which the server knows, `has_roots` says that it had the time to ask for them,
     `is_refused_roots` that it asked before a call could be asked, and `expects_roots` that it asks for them by itself;
-    `bringing_roots` is held by the call that brings them. `running` is the number of calls.
+    `bringing_roots` is held by the call that brings them. `running` is the number of calls. One that `is_ending` gets
+    no further call, for `ending_reason`.
     """
 
     key: Key
@@ -79,6 +80,7 @@ class CallConnection:
     bringing_roots: threading.Lock = field(default_factory=threading.Lock)
     running: int = 0
     is_ending: bool = False
+    ending_reason: str = ""
     is_new: bool = True
     opening: Future[Connection] = field(default_factory=Future)
     connection: Connection | None = None
@@ -92,7 +94,9 @@ class CallConnection:
         return self.opening.done() and self.opening.exception() is not None
 
     def describe_end(self) -> str:
-        """Return why the other side has ended it, empty when that is not so."""
+        """Return why it was ended, by either side; empty where that is not known."""
+        if self.ending_reason:
+            return self.ending_reason
         if self.connection is None or not self.connection.closed:
             return ""
         return f"because {describe_briefly(self.connection.end_reason.message)}"
@@ -181,6 +185,16 @@ class CallConnections:
             self._forget(idle)
         self._end(idle)
         return bool(ended)
+
+    def renew(self, reason: str) -> None:
+        """Close all connections, each when its calls are over; the next calls open new ones."""
+        with self._lock:
+            ended = [*self._iterate()]
+            for one in ended:
+                one.is_ending, one.ending_reason = True, reason
+            idle = [one for one in ended if not one.running]
+            self._forget(idle)
+        self._end(idle)
 
     def reap(self, idle_seconds: float | None = None) -> None:
         """Close the connections that have been idle for this many seconds; by default, for those of the mount."""

@@ -7,12 +7,12 @@ differ between callers, so that they are not part of the lists, and nothing subs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from threading import Event as Flag
 
 from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.errors import SignInNeeded
+from patchbay.config import FindVariables
 from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
 from patchbay.upstreams.caller_credentials import CallerCredentials, CallersAccounts
 from patchbay.upstreams.configuration import Mount
@@ -32,8 +32,8 @@ RESOURCES = "resources/list"
 class MountAccounts(CallersAccounts):
     """The accounts at one mount. `credentials` is None for a hub that keeps no tokens of callers."""
 
-    def __init__(self, mount: Mount, environ: Mapping[str, str], credentials: CallerCredentials | None) -> None:
-        super().__init__(mount.name, lambda: mount.upstream(environ), credentials)
+    def __init__(self, mount: Mount, find_variables: FindVariables, credentials: CallerCredentials | None) -> None:
+        super().__init__(mount.name, lambda: mount.upstream(find_variables(mount.name)), credentials)
 
     def sign_in_of(self, key: Key) -> SuppliedTokens:
         """Return the tokens for a connection of a call. Raises SignInNeeded if that sign-in is over."""

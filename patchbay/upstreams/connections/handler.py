@@ -94,6 +94,7 @@ def upstream_handler(standing: StandingConnection) -> Handler:
             yield Failed(refusal.message, refusal)
             return
         except McpFailure as failure:
+            failure.message = standing.mask(failure.message)
             yield Failed(failure.message, _error(failure, method, params))
             return
         except SignInNeeded as problem:

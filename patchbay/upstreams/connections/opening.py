@@ -50,9 +50,11 @@ class Opener:
         """The accounts of callers, None for a mount that uses the hub's credentials."""
         self.asks_for_roots = False
         """Whether the server has asked for roots of the standing connection, as it then does of each other one."""
+        self.variables: Mapping[str, str] | None = None
+        """What the configuration could name at the last attempt to open a connection; None before the first one."""
         self._records = EgressRecords(keep=partial(add_requested_hosts, context.store.journal, mount.name))
         if mount.has_caller_credentials:
-            self.accounts = MountAccounts(mount, context.environ, context.credentials)
+            self.accounts = MountAccounts(mount, context.variables, context.credentials)
 
     @property
     def confinement(self) -> ProgramConfinement | None:
@@ -81,10 +83,11 @@ class Opener:
         `sign_in` has the tokens of a caller, `reserved` says whose roots answer questions between calls. Raises
         PatchbayError.
         """
-        environ = self._context.environ
+        environ, variables = self._context.environ, self._context.variables(self._mount.name)
+        self.variables = variables
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
-        target = self.reach = self._mount.reach(environ)
+        target = self.reach = self._mount.reach(variables)
         signin: SignIn | None = sign_in
         if sign_in is None and isinstance(target, Http):
             signin = make_machine_sign_in(target, sign_ins(environ))

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from patchbay.background import BackgroundLoop
+from patchbay.background import BackgroundLoop, run_in_background
 from patchbay.client.addresses.targets import Target, mask_secrets
 from patchbay.client.addresses.variables import UnsetVariable
 from patchbay.client.auth.methods import SuppliedTokens
@@ -59,7 +59,11 @@ MAX_RETRY_AFTER_SECONDS = 300.0
 MAX_URIS, MAX_URI_CHARACTERS = 1024, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts", "events"))
 
+LOOK_SECONDS, QUIET_SECONDS = 0.2, 3.0
+"""Seconds between two looks at a replaced connection, and those without a request after which it is closed."""
+
 LOST, SUSPECT, ENDING, WANTED, SESSION_ENDED = "lost", "suspect", "ending", "wanted", "session ended"
+OUTDATED = "outdated"
 """Events beside the methods of notifications."""
 
 
@@ -90,6 +94,9 @@ class StandingConnection(PinnedMount[Mount]):
         self._loop = BackgroundLoop(f"upstream {mount.name}", self._run, failure, finish=self._close)
         self._ending = self._loop.ending
         self._tries = 0
+        self._is_outdated = False
+        """Whether a secret has changed since the standing connection was opened."""
+        self._earlier_secrets = frozenset[str]()
         self._lock = threading.Lock()
         self._refreshes = RefreshBudget()
         self._is_current = False
@@ -151,6 +158,15 @@ class StandingConnection(PinnedMount[Mount]):
         for notification in CHANGES:
             self._events.put(notification)
 
+    def renew(self) -> None:
+        """Connect anew with the present secrets; running calls end on the connections that they use."""
+        self._earlier_secrets = self._present_secrets
+        self._is_outdated = True
+        self.call_connections.renew("because a secret of its configuration has changed")
+        self.pushed.renew()
+        self._events.put(OUTDATED)
+        self._loop.wake()
+
     def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
         self._events.put(SUSPECT)
@@ -200,23 +216,50 @@ class StandingConnection(PinnedMount[Mount]):
         self._ended_sessions.close()
 
     def _live(self, tries: int) -> None:
-        sign_in: SuppliedTokens | None = None
-        if self.accounts is not None:
-            self._wait_for_principal(self.accounts)
-            if self._ending.is_set():
-                return
-            sign_in = self.accounts.sign_in_for_lists(tries)
-        # It declares every question, so that the upstream lists everything for callers that can answer.
-        with self._opener.open(sign_in=sign_in) as connection:
-            self._prepare(connection)
-            self._refresh(connection)
-            self.connection = connection
-            self._record_answer(connection)
-            self.state_known.set()
-            log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
-            missed, subscribed = connection.modern, set[str]()
-            while not self._ending.is_set():
-                missed = self._follow(connection, missed, subscribed)
+        """Hold a connection, and after each change of a secret the next one, until the mount ends.
+
+        A replaced connection serves until the next one is there, and then finishes its calls.
+        """
+        while not self._ending.is_set():
+            sign_in: SuppliedTokens | None = None
+            if self.accounts is not None:
+                self._wait_for_principal(self.accounts)
+                if self._ending.is_set():
+                    return
+                sign_in = self.accounts.sign_in_for_lists(tries)
+            self._is_outdated = False
+            # It declares every question, so that the upstream lists everything for callers that can answer.
+            connection = self._opener.open(sign_in=sign_in)
+            try:
+                self._hold(connection)
+            finally:
+                if self._is_outdated and not self._ending.is_set():
+                    run_in_background("closing an upstream", self._close_when_quiet, connection)
+                else:
+                    connection.close()
+
+    def _hold(self, connection: Connection) -> None:
+        """Serve a connection until the mount ends, or a secret changes. Raises PatchbayError when it is gone."""
+        self._prepare(connection)
+        self._refresh(connection)
+        self.connection = connection
+        self._record_answer(connection)
+        self.state_known.set()
+        log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
+        missed, subscribed = connection.modern, set[str]()
+        while not (self._ending.is_set() or self._is_outdated):
+            missed = self._follow(connection, missed, subscribed)
+
+    def _close_when_quiet(self, connection: Connection) -> None:
+        """Close a replaced connection once it has had no request for QUIET_SECONDS, at the latest with the mount.
+
+        A call that chose it just before the change has not sent its request yet.
+        """
+        quiet_at = time.monotonic() + QUIET_SECONDS
+        while not (connection.closed or self._ending.wait(LOOK_SECONDS)) and time.monotonic() < quiet_at:
+            if connection is self.connection or connection.is_busy():
+                quiet_at = time.monotonic() + QUIET_SECONDS
+        connection.close()
 
     def _record_answer(self, connection: Connection) -> None:
         self.health = Health("up", revision=connection.revision, note=self._liveness.note)
@@ -305,7 +348,7 @@ class StandingConnection(PinnedMount[Mount]):
             if LOST in words:
                 # Pause, for an upstream that ends each subscription at once.
                 self._ending.wait(FIRST_RETRY_SECONDS)
-            if words & {LOST, WANTED}:
+            if words & {LOST, WANTED, OUTDATED}:
                 return
 
     def _listening(
@@ -371,7 +414,7 @@ class StandingConnection(PinnedMount[Mount]):
         circle = isinstance(problem, MountCycle)
         retry = MAX_RETRY_SECONDS if circle else min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
         retry = max(retry, min(MAX_RETRY_AFTER_SECONDS, get_retry_after(problem.data) or 0.0))
-        whole, reason = self._mask(problem), self.describe(problem)
+        whole, reason = self.mask(problem.message), self.describe(problem)
         since = self.health.since if self.health.state in ("down", "circle") else time.time()
         state: State = "circle" if circle else "down"
         output = tuple(list_output(whole))
@@ -382,17 +425,24 @@ class StandingConnection(PinnedMount[Mount]):
 
     @property
     def _secrets(self) -> frozenset[str]:
-        return self.mount.secrets(self._context.environ)
+        """The values that no message shows, with those before the last change: its answers may still come."""
+        return self._present_secrets | self._earlier_secrets
 
-    def _mask(self, problem: PatchbayError) -> str:
-        return mask_secrets(problem.message, self._secrets)
+    @property
+    def _present_secrets(self) -> frozenset[str]:
+        used = self._opener.variables
+        return self.mount.secrets(self._context.variables(self.mount.name) if used is None else used)
+
+    def mask(self, text: str) -> str:
+        """Return a text of the upstream without the secrets of the mount."""
+        return mask_secrets(text, self._secrets)
 
     def describe(self, problem: PatchbayError) -> str:
         """Return why the upstream failed as one line without secrets: the words of its page, its calls and `doctor`."""
         if isinstance(problem, UnsetVariable):
             return describe_unset(problem)
         label = f"{self.reach.label}: " if self.reach is not None else ""
-        words = describe_briefly(self._mask(problem).removeprefix(mask_secrets(label, self._secrets)))
+        words = describe_briefly(self.mask(problem.message).removeprefix(self.mask(label)))
         confinement = self.confinement if self.is_program else None
         hint = explain_denial(confinement, problem.message) if confinement is not None else ""
         return f"{words}. {hint}" if hint else words

@@ -7,7 +7,7 @@ unchanged. `keep` never waits; `close` waits until everything has ended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import overload
 
 from patchbay.upstreams.configuration import Mount
@@ -87,6 +87,13 @@ class StandingConnections:
             standing = self._known.pop(mount, None)
         if standing is not None:
             standing.stop()
+
+    def renew(self, servers: Collection[str]) -> None:
+        """Let the mounts of these servers connect anew, because a secret that they name has changed."""
+        with self._lock:
+            outdated = [standing for standing in self._known.values() if standing.mount.name in servers]
+        for standing in outdated:
+            standing.renew()
 
     def close(self) -> None:
         """End all connections and wait for their end."""

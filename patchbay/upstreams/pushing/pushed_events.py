@@ -69,6 +69,13 @@ class PushedEvents:
         if not stream.is_active.wait(BEGIN_SECONDS):
             raise UpstreamEventFailure(f"the server behind {self._server} does not stream {event}: {stream.problem}")
 
+    def renew(self) -> None:
+        """Open a new connection for each stream, which goes on from the newest event that it has."""
+        with self._lock:
+            streams = list(self._streams.values())
+        for stream in streams:
+            stream.disconnect()
+
     def stop(self) -> None:
         """End all streams, without waiting for their threads."""
         with self._lock:
@@ -96,8 +103,12 @@ class _Stream:
         self._loop.start()
 
     def stop(self) -> None:
-        """End: closing the connection ends the request that streams."""
+        """End the thread and its connection."""
         self._loop.stop()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connection, which ends the request that streams; the thread opens the next one, unless it ends."""
         connection = self._connection
         if connection is not None:
             with suppress(PatchbayError):

@@ -90,7 +90,7 @@ def test_a_literal_secret_is_never_stored_and_the_operator_is_told(hub: Hub) -> 
     until(lambda: all(served(hub, name) for name in ("far", "leaky", "alone")))
     for name, path in (("leaky", "mcpServers.leaky.env.API_KEY"), ("alone", "env.API_KEY")):
         assert path in served(hub, name).broken
-        assert "set API_KEY in the environment of the hub" in served(hub, name).broken
+        assert "patchbay secret set API_KEY" in served(hub, name).broken
     blobs = hub.catalogue.store.blobs
     possible = [(hub.servers / file).read_bytes() for file in ("desktop.json", "alone.json")]
     possible.append(orjson.dumps({"mcpServers": {"leaky": secret}}, option=orjson.OPT_INDENT_2) + b"\n")

@@ -11,12 +11,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses, slices
-from patchbay.environments.environment import PackageEnvironment
 from patchbay.errors import MissingCapability, ServerFailed, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log
 from patchbay.kinds.python.context import CAPABILITY
@@ -26,7 +24,6 @@ from patchbay.kinds.python.workers.hub_service import TOOL_REQUESTS, parse_reque
 from patchbay.kinds.python.workers.worker_connection import END_SECONDS, WorkerConnection, WorkerGone
 from patchbay.kinds.python.workers.worker_order import WorkerOrder
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from patchbay.processes.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -43,25 +40,15 @@ MAX_STARTS = 3
 """Maximum number of new workers that may end before they receive the call."""
 
 
-def hosted_handler(
-    pool: WorkerPool,
-    source: bytes,
-    cid: str,
-    name: str,
-    limits: Limits,
-    environment: Mapping[str, str] | None = None,
-    own: Path | None = None,
-    packages: PackageEnvironment | None = None,
-) -> Handler:
+def hosted_handler(pool: WorkerPool, order: WorkerOrder) -> Handler:
     """Return the handler that runs the functions of a definition in workers. The first call starts one.
 
-    `environment` is for the workers, with its references (`config.resolved`); `own` is the folder of the server. A
-    call waits for the `packages` that the definition requires.
+    A call waits for the packages that the definition requires.
 
     The handler raises the function's errors (an exception that is not the hub's own keeps its name and message), and
     ToolFailed when the worker ends, or no worker is free before the deadline.
     """
-    order = WorkerOrder(name, cid, source, limits, environment or {}, own, packages)
+    packages = order.packages
 
     def handle(call: Call) -> Events:
         if packages is not None:

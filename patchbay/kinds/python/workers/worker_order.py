@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from patchbay.config import resolved
+from patchbay.config import FindVariables, resolved
 from patchbay.environments.environment import PackageEnvironment
 from patchbay.kinds.python.workers import frames
 from patchbay.processes.limits import Limits
@@ -21,7 +21,8 @@ FOLDER_WORD = b"folder"
 class WorkerOrder:
     """The order for a worker: a definition, for one server, within limits, with variables for its environment.
 
-    `own` is the folder of the server, which its code may change; `packages` are those that the definition requires.
+    `environment` has its references (`config.resolved`) to what `find_variables` returns; `own` is the folder of the
+    server, which its code may change; `packages` are those that the definition requires.
     """
 
     name: str
@@ -31,6 +32,7 @@ class WorkerOrder:
     environment: Mapping[str, str] = field(default_factory=dict)
     own: Path | None = None
     packages: PackageEnvironment | None = None
+    find_variables: FindVariables | None = field(default=None, compare=False)
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +42,8 @@ class WorkerOrder:
 
     def frame(self) -> bytes:
         """Return the frame of the order. Raises ConfigError for a variable that the hub does not have."""
-        variables = resolved(self.environment, self.name)
+        found = self.find_variables(self.name) if self.environment and self.find_variables is not None else None
+        variables = resolved(self.environment, self.name, found)
         own = []
         if self.own is not None:
             if FOLDER_WORD in self.source:  # a folder must exist before a worker is confined, to be permitted to it

@@ -10,6 +10,7 @@ from patchbay.activation import Handler
 from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.kinds.python.workers.handler import hosted_handler
+from patchbay.kinds.python.workers.worker_order import WorkerOrder
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import Limits
 from tests.kinds.calls import call_of, events
@@ -18,7 +19,7 @@ from tests.kinds.calls import call_of, events
 def hosted(hosts: WorkerPool, source: str, name: str = "tool", **limits: Any) -> Handler:
     """Return the handler of a Python definition in a worker."""
     data = dedent(source).encode()
-    return hosted_handler(hosts, data, cid_of(data), name, Limits(**limits))
+    return hosted_handler(hosts, WorkerOrder(name, cid_of(data), data, Limits(**limits)))
 
 
 def value(handler: Handler, function: str = "main", /, **arguments: Any) -> Any:

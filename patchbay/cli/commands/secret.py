@@ -1,0 +1,165 @@
+"""The commands `patchbay secret` (`set`, `list`, `rotate`, `remove`): secrets that configurations name as `${NAME}`.
+
+A value comes from a prompt without echo, from standard input or from a file, never from the command line, which other
+users of the machine see and the shell remembers. No command prints a value.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchbay import exit_codes
+from patchbay.access.secrets.names import MAX_VALUE_BYTES, check_name
+from patchbay.access.secrets.records import ListedSecret, Secrets
+from patchbay.access.stored_key_id import open_key
+from patchbay.cli.commands.client import CONTEXT
+from patchbay.cli.data_store import CHANGED_BY, errors_as_sentence, opened_store
+from patchbay.cli.messages import fail, format_rows, write_note
+from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.terminal import is_terminal
+
+WITHOUT_FOLDER = "store its secrets on its page /secrets"
+STANDARD_INPUT = "-"
+
+
+@click.group(
+    "secret",
+    context_settings=CONTEXT,
+    epilog=exit_codes.with_examples(
+        "patchbay secret set GITHUB_TOKEN --for github",
+        "patchbay secret set DEPLOY_KEY ~/.ssh/deploy_key",
+        "patchbay secret list",
+        "patchbay secret rotate GITHUB_TOKEN -",
+        "patchbay secret remove GITHUB_TOKEN",
+    ),
+)
+def secret_command() -> None:
+    """Store, list, rotate and remove the secrets that configurations name as `${NAME}`.
+
+    A secret is sealed with the key of the hub, on all its nodes, and shown nowhere. A change reaches the servers that
+    use it at once; running calls end with the earlier value.
+    """
+
+
+@secret_command.command(
+    "set",
+    epilog=exit_codes.with_examples(
+        "patchbay secret set GITHUB_TOKEN --for github,tracker", "patchbay secret set DEPLOY_KEY ~/.ssh/deploy_key"
+    ),
+)
+@click.argument("name")
+@click.argument("file", required=False, default="", metavar="[FILE|-]")
+@click.option(
+    "--for",
+    "servers",
+    metavar="SERVERS",
+    help="Only these servers may name it, comma-separated; empty for all. Without it, an earlier choice stays.",
+)
+@with_settings_in_help("data", "store", "key_file")
+@click.pass_context
+def set_command(context: click.Context, /, name: str, file: str, servers: str | None, **_: Any) -> None:
+    """Store the secret NAME, in place of an earlier one.
+
+    The value comes from a prompt without echo, from FILE, or from standard input (-), without its last line break.
+    """
+    chosen = None if servers is None else [one.strip() for one in servers.split(",") if one.strip()]
+    with errors_as_sentence():
+        check_name(name)
+        value = _read_value(name, file)
+        with _open_secrets(context) as secrets:
+            entry = secrets.put(name, value, CHANGED_BY, chosen)
+    write_note(f"{name} is stored for {_describe_servers(entry.servers)}; configurations name it as ${{{name}}}")
+
+
+@secret_command.command("rotate", epilog=exit_codes.with_examples("patchbay secret rotate GITHUB_TOKEN"))
+@click.argument("name")
+@click.argument("file", required=False, default="", metavar="[FILE|-]")
+@with_settings_in_help("data", "store", "key_file")
+@click.pass_context
+def rotate_command(context: click.Context, /, name: str, file: str, **_: Any) -> None:
+    """Give the secret NAME a new value, for the same servers. It refuses an unknown name, and the present value."""
+    with errors_as_sentence():
+        check_name(name)
+        value = _read_value(name, file)
+        with _open_secrets(context) as secrets:
+            entry = secrets.put(name, value, CHANGED_BY, is_known=True)
+    write_note(f"{name} has a new value; {_describe_servers(entry.servers)} connect anew where they use it")
+
+
+@secret_command.command("list", epilog=exit_codes.with_examples("patchbay secret list"))
+@with_settings_in_help("data", "store", "key_file")
+@click.pass_context
+def list_command(context: click.Context, /, **_: Any) -> None:
+    """List the secrets without their values: name, servers, when it was stored, which servers used it, and when."""
+    with errors_as_sentence(), _open_secrets(context) as secrets:
+        rows = [("NAME", "FOR", "SINCE", "USED BY", "LAST USED"), *(_row(one) for one in secrets.all())]
+    click.echo(format_rows(rows))
+
+
+@secret_command.command("remove", epilog=exit_codes.with_examples("patchbay secret remove GITHUB_TOKEN"))
+@click.argument("name")
+@with_settings_in_help("data", "store", "key_file")
+@click.pass_context
+def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
+    """Delete the secret NAME. Servers that need it do not start any more."""
+    with errors_as_sentence(), _open_secrets(context) as secrets:
+        secrets.remove(name)
+    write_note(f"{name} is removed")
+
+
+@contextmanager
+def _open_secrets(context: click.Context) -> Iterator[Secrets]:
+    """Open the secrets of the hub, with its key."""
+    settings = load_settings(context)
+    with opened_store(settings, WITHOUT_FOLDER) as store:
+        yield Secrets(store, open_key(store, settings.data))
+
+
+def _read_value(name: str, file: str) -> str:
+    """Return the value of a secret: from a prompt, from standard input or from a file. Ends the process otherwise."""
+    if not file and is_terminal(sys.stdin):
+        return str(click.prompt(f"Value of {name}", hide_input=True, err=True))
+    if not file:
+        fail(
+            f"there is no terminal to ask for the value: expected `patchbay secret set {name} FILE`, or -",
+            exit_codes.USAGE,
+        )
+    try:
+        if file == STANDARD_INPUT:
+            data = sys.stdin.buffer.read(MAX_VALUE_BYTES + 3)
+        else:
+            with Path(file).expanduser().open("rb") as opened:
+                data = opened.read(MAX_VALUE_BYTES + 3)
+    except OSError as problem:
+        # What was typed may be the secret itself: it is not shown.
+        fail(
+            f"the file that should hold the value cannot be read ({problem.strerror}); the value itself is never an"
+            " argument",
+            exit_codes.USAGE,
+        )
+    text = data.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        fail("the value of a secret: expected text in UTF-8", exit_codes.USAGE)
+
+
+def _row(one: ListedSecret) -> tuple[str, ...]:
+    since = _date(one.entry.changed) if one.is_readable else "not readable: stored with another key"
+    used = ", ".join(sorted(one.uses)) or "-"
+    return one.entry.name, ", ".join(one.entry.servers) or "all", since, used, _date(one.last_use)
+
+
+def _describe_servers(servers: tuple[str, ...]) -> str:
+    return ", ".join(servers) if servers else "all servers"
+
+
+def _date(at: float | None) -> str:
+    return "not yet" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
