@@ -46,6 +46,7 @@ FIELDS = (
         "true",
         "",
     ),
+    (FormField(("token",), "Token", "It is not shown again.", "secret"), "", ""),
     (FormField(("writes",), "May change", "Folders. One in each line.", "lines"), "/srv/notes\n~/maps", ""),
 )
 

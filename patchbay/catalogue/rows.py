@@ -34,7 +34,7 @@ PATHS = frozenset(
         *(".well-known", "access", "account", "activity", "approvals", "audit", "cid", "healthz", "history"),
         *("inspect", "invitation", "login", "logout", SHIPPED_NAME, "metrics", "nodes", "oauth", "openapi.json"),
         *("people", "pins", "readyz", "registry", "render", "rooms", "rpc", "schedules", "search"),
-        *("servers", "settings", "toolsets", "upstreams", "v0.1", "variables", "webhooks"),
+        *("secrets", "servers", "settings", "toolsets", "upstreams", "v0.1", "variables", "webhooks"),
     )
 )
 """How the paths of the hub begin. Written here, because the table of routes loads every page; a test compares them."""

@@ -37,6 +37,7 @@ from patchbay.web.operator.pasting import pasting_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.registry import registry_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.operator.switching import switching_blueprint
 from patchbay.web.operator.toolsets import toolsets_blueprint
 from patchbay.web.operator.updates import updates_blueprint
@@ -138,6 +139,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
         )
     )
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
+    app.register_blueprint(secrets_blueprint(site, dispatcher.services.secrets))
     app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
     app.register_blueprint(server_cards_blueprint(site))
     app.register_blueprint(served_registry_blueprint(site))

@@ -85,6 +85,7 @@ ACCESS_PAGES = (
         operator=True,
     ),
     Route("GET", "/webhooks", "The webhooks of events.", schema_ref("Webhooks"), page=True, operator=True),
+    Route("GET", "/secrets", "The secrets, without their values.", schema_ref("Secrets"), page=True, operator=True),
     Route(
         "GET",
         "/pins",
@@ -154,6 +155,14 @@ ACCESS_CHANGES = (
         "/webhooks",
         "Send again what is paused, or end a webhook.",
         body=form_body("csrf", "id", "do"),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/secrets",
+        "Store or remove a secret.",
+        body=form_body("csrf", "name", do="", value="", servers=""),
         status=(303,),
         operator=True,
     ),

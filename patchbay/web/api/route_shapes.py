@@ -301,6 +301,20 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Secrets": object_of(
+        secrets=array_of(
+            object_of(
+                name=TEXT,
+                servers=array_of(TEXT),
+                made=UNIX,
+                changed=UNIX,
+                by=TEXT,
+                readable=FLAG,
+                used_by=array_of(object_of(server=TEXT, page=TEXT, last_use=nullable(UNIX))),
+                last_use=nullable(UNIX),
+            )
+        )
+    ),
     "Usage": object_of(
         all=FLAG,
         rows=array_of(

@@ -48,9 +48,10 @@ _WORDS = {"true": "Yes", "false": "No"}
 class FormField:
     """One field: the `keys` that lead to its value in the document, and how a control shows it.
 
-    `form` is `line`, `text`, `number`, `choice`, `lines` (one value a line), `pairs` (NAME=value a line) or `hosts`
-    (yes, no, or a list of lines). `default` says what holds without a value. `options` are the choices as JSON texts
-    with their words; `least` and `most` are the limits of a number, and `step` is 1 for whole numbers.
+    `form` is `line`, `text`, `number`, `choice`, `lines` (one value a line), `pairs` (NAME=value a line), `hosts` (yes,
+    no, or a list of lines) or `secret` (a value that is never shown). `default` says what holds without a value.
+    `options` are the choices as JSON texts with their words; `least` and `most` are the limits of a number, and `step`
+    is 1 for whole numbers.
     """
 
     keys: tuple[str, ...]

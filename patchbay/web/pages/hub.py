@@ -47,6 +47,8 @@ class _HubViews:
             "texts shared by all servers",
             _count(len(store.names.all(VARIABLES)), "variable"),
         )
+        secrets = _count(len(services.secrets.all()), "secret")
+        yield _part("Secrets", "/secrets", "what configurations name as ${NAME}, sealed", secrets)
         last = root_history(store, 1)
         now = f"Last: {last[0].why}" if last else "no change yet"
         yield _part("History", "/history", "who changed what, with a way back", now)

@@ -93,6 +93,7 @@ def _hub_pages(reader: Reader) -> list[tuple[str, str, str]]:
     """The pages about the hub itself, as `here`, path and label."""
     configuration = [("variables", "/variables", "Variables"), ("history", "/history", "History")]
     settings = [("hub", "/settings", "Settings")]
+    secrets = [("secrets", "/secrets", "Secrets")]
     operator = [
         ("pins", "/pins", "Pins"),
         ("schedules", "/schedules", "Schedules"),
@@ -102,7 +103,9 @@ def _hub_pages(reader: Reader) -> list[tuple[str, str, str]]:
     ]
     return [
         *(settings if reader.has_operator_pages else ()),
-        *(configuration if reader.sees_configuration else ()),
+        *(configuration[:1] if reader.sees_configuration else ()),
+        *(secrets if reader.has_operator_pages else ()),
+        *(configuration[1:] if reader.sees_configuration else ()),
         *(operator if reader.has_operator_pages else ()),
         *([("inspect", "/inspect", "Inspect")] if reader.may_inspect else ()),
     ]

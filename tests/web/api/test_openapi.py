@@ -138,7 +138,17 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
     proof = (
         {"Authorization": f"Bearer {hub.token}"}
         if row.path.startswith(
-            ("/access", "/audit", "/approvals", "/webhooks", "/registry", "/schedules", "/nodes", "/settings")
+            (
+                "/access",
+                "/audit",
+                "/approvals",
+                "/webhooks",
+                "/secrets",
+                "/registry",
+                "/schedules",
+                "/nodes",
+                "/settings",
+            )
         )
         else {}
     )

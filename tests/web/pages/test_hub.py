@@ -37,7 +37,7 @@ def test_the_page_has_every_setting_and_leads_to_every_page_of_the_hub(hub: Hub)
     for row in Settings.rows():
         assert f"<code>--{row.name.replace('_', '-')}</code>" in shown
     parts = shown.partition('class="found parts"')[2].partition("</ul>")[0]
-    for page in ("variables", "history", "pins", "schedules", "webhooks", "nodes", "registry", "inspect"):
+    for page in ("variables", "secrets", "history", "pins", "schedules", "webhooks", "nodes", "registry", "inspect"):
         assert f'href="/{page}"' in parts
         read(hub, f"/{page}")
 
