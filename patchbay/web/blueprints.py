@@ -107,7 +107,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(icons_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
-    app.register_blueprint(pasting_blueprint(site))
+    app.register_blueprint(pasting_blueprint(site, dispatcher.services.secrets))
     app.register_blueprint(switching_blueprint(site))
     app.register_blueprint(toolsets_blueprint(site))
     app.register_blueprint(documents_blueprint(site))

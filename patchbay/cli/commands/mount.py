@@ -21,6 +21,7 @@ from patchbay.cli.completion import complete_address, complete_server
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
+from patchbay.cli.secret_storing import ask_for_missing, hide_literals, note_unstored, store_secrets
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.files import PROFILE_NAME
@@ -28,7 +29,7 @@ from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
-from patchbay.errors import ConfigError, InvalidParams
+from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import whole_environment
 from patchbay.upstreams.caller_credentials import CALLER, HUB
 
@@ -82,7 +83,7 @@ from patchbay.upstreams.caller_credentials import CALLER, HUB
 @click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
 @with_program_rights
-@with_settings_in_help("servers", without=SETTINGS)
+@with_settings_in_help("servers", "data", without=SETTINGS)
 @click.pass_context
 def mount_command(
     context: click.Context,
@@ -136,11 +137,15 @@ def mount_command(
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         fields |= take_fields(rights)
+        fields, secrets = hide_literals(name, fields)
         check_mount(name, fields, name)
         fields = add_proposed_lines(fields, settings, name)
         file = write_mount(settings.servers, name, fields, replace)
+        if secrets.values:
+            note_unstored(store_secrets(settings, secrets.values, secrets.servers)[1])
+        ask_for_missing(settings, name, fields)
         address = str(fields.get("address", address))
-    except (ConfigError, InvalidParams) as problem:
+    except PatchbayError as problem:
         _fail(problem.message)
     click.echo(f"{file} mounts {address.partition('?')[0]}; a hub that watches {file.parent} serves it at /mcp/{name}")
 

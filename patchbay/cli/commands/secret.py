@@ -7,8 +7,6 @@ users of the machine see and the shell remembers. No command prints a value.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,15 +15,14 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.secrets.names import MAX_VALUE_BYTES, check_name
-from patchbay.access.secrets.records import ListedSecret, Secrets
-from patchbay.access.stored_key_id import open_key
+from patchbay.access.secrets.records import ListedSecret
 from patchbay.cli.commands.client import CONTEXT
-from patchbay.cli.data_store import CHANGED_BY, errors_as_sentence, opened_store
+from patchbay.cli.data_store import CHANGED_BY, errors_as_sentence
 from patchbay.cli.messages import fail, format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.secret_storing import opened_secrets
 from patchbay.terminal import is_terminal
 
-WITHOUT_FOLDER = "store its secrets on its page /secrets"
 STANDARD_INPUT = "-"
 
 
@@ -73,7 +70,7 @@ def set_command(context: click.Context, /, name: str, file: str, servers: str | 
     with errors_as_sentence():
         check_name(name)
         value = _read_value(name, file)
-        with _open_secrets(context) as secrets:
+        with opened_secrets(load_settings(context)) as secrets:
             entry = secrets.put(name, value, CHANGED_BY, chosen)
     write_note(f"{name} is stored for {_describe_servers(entry.servers)}; configurations name it as ${{{name}}}")
 
@@ -88,7 +85,7 @@ def rotate_command(context: click.Context, /, name: str, file: str, **_: Any) ->
     with errors_as_sentence():
         check_name(name)
         value = _read_value(name, file)
-        with _open_secrets(context) as secrets:
+        with opened_secrets(load_settings(context)) as secrets:
             entry = secrets.put(name, value, CHANGED_BY, is_known=True)
     write_note(f"{name} has a new value; {_describe_servers(entry.servers)} connect anew where they use it")
 
@@ -98,7 +95,7 @@ def rotate_command(context: click.Context, /, name: str, file: str, **_: Any) ->
 @click.pass_context
 def list_command(context: click.Context, /, **_: Any) -> None:
     """List the secrets without their values: name, servers, when it was stored, which servers used it, and when."""
-    with errors_as_sentence(), _open_secrets(context) as secrets:
+    with errors_as_sentence(), opened_secrets(load_settings(context)) as secrets:
         rows = [("NAME", "FOR", "SINCE", "USED BY", "LAST USED"), *(_row(one) for one in secrets.all())]
     click.echo(format_rows(rows))
 
@@ -109,17 +106,9 @@ def list_command(context: click.Context, /, **_: Any) -> None:
 @click.pass_context
 def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Delete the secret NAME. Servers that need it do not start any more."""
-    with errors_as_sentence(), _open_secrets(context) as secrets:
+    with errors_as_sentence(), opened_secrets(load_settings(context)) as secrets:
         secrets.remove(name)
     write_note(f"{name} is removed")
-
-
-@contextmanager
-def _open_secrets(context: click.Context) -> Iterator[Secrets]:
-    """Open the secrets of the hub, with its key."""
-    settings = load_settings(context)
-    with opened_store(settings, WITHOUT_FOLDER) as store:
-        yield Secrets(store, open_key(store, settings.data))
 
 
 def _read_value(name: str, file: str) -> str:

@@ -45,9 +45,13 @@ _FORBIDDEN_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass
 class Variables:
-    """The variables that mounts refer to. `values` has those whose value an application's file has."""
+    """The variables that mounts refer to. `values` has those whose value an application's file has.
+
+    `servers` names the mounts that refer to each of these.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
+    servers: dict[str, set[str]] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
 
     def add(self, preferred: str, server: str, value: str) -> str:
@@ -61,6 +65,7 @@ class Variables:
         allowed = (one for one in choices if not _CHANGES_PROGRAMS.fullmatch(one))
         name = next(one for one in allowed if self.values.get(one, value) == value and one not in self.named)
         self.values[name] = value
+        self.servers.setdefault(name, set()).add(server)
         return f"${{{name}}}"
 
     def note(self, text: str) -> None:
@@ -97,7 +102,7 @@ def mount_fields(entry: Entry, name: str, variables: Variables, known: Known = N
             fields |= {"headers": headers} if headers else {}
         else:
             fields["address"] = format_address(_with_references(entry.target, name, variables))
-            env = {key: _env(key, value, name, variables, known) for key, value in entry.target.env.items()}
+            env = hide_environment(entry.target.env, name, variables, known)
             fields |= {"environment": env} if env else {}
             variables.note(" ".join((entry.target.command, *entry.target.args)))
     except AddressError as problem:
@@ -108,6 +113,13 @@ def mount_fields(entry: Entry, name: str, variables: Variables, known: Known = N
     listing = {key: list(value) for key, value in (("include", entry.include), ("exclude", entry.exclude)) if value}
     fields |= {"listing": listing} if listing else {}
     return fields | ({} if entry.enabled else {"enabled": False})
+
+
+def hide_environment(
+    environment: Mapping[str, str], server: str, variables: Variables, known: Known = NOTHING_KNOWN
+) -> dict[str, str]:
+    """Return the variables of a program with references in place of secrets."""
+    return {key: _env(key, value, server, variables, known) for key, value in environment.items()}
 
 
 def _env(key: str, value: str, server: str, variables: Variables, known: Known) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 from flask import Blueprint, Response, request
 
+from patchbay.access.secrets.records import Secrets
 from patchbay.catalogue.operating.pasted_servers import (
     PastedServer,
     describe_rights,
@@ -37,6 +38,7 @@ from patchbay.upstreams.configuration import OPENAPI, UPSTREAM, mount_of
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
 from patchbay.web.operator.line_boxes import add_ticked_lines, list_lines
 from patchbay.web.operator.login import redirect_to
+from patchbay.web.operator.secrets import PAGE as SECRETS_PAGE
 from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
@@ -49,8 +51,9 @@ _URL = re.compile(r"https?:", re.IGNORECASE)
 
 
 class _PastingViews:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, secrets: Secrets) -> None:
         self._site = site
+        self._secrets = secrets
 
     def post(self) -> Response:
         """POST /servers/new/pasted: with `text`, show its servers; with `definition` and `name`, mount one.
@@ -91,11 +94,15 @@ class _PastingViews:
     ) -> Response:
         folder = self._site.settings.servers
         taken = {one.name for one in self._site.catalogue.all() if is_mount(folder / f"{one.name}.json")}
+        secrets = {one.entry.name: one.entry.servers for one in self._secrets.all()} if found else {}
         response = render_answer(
             self._site,
             "paste.html",
             "servers",
-            {"problem": problem, "servers": [_describe(one, taken, self._site.settings) for one in found or ()]},
+            {
+                "problem": problem,
+                "servers": [_describe(one, taken, self._site.settings, secrets) for one in found or ()],
+            },
             # A text that was read may hold secrets, and is not sent back.
             text=fields.get("text", "") if problem is not None else "",
             refusal=explain_refusal(self._site),
@@ -156,8 +163,10 @@ def _list_api_urls(definition: Mapping[str, Any]) -> list[str]:
     return [text for text in (*own, *others) if _URL.match(text)] + [text for text in own if text.startswith("${")]
 
 
-def _describe(one: PastedServer, taken: set[str], settings: Settings) -> dict[str, Any]:
-    """A pasted server as a JSON object."""
+def _describe(
+    one: PastedServer, taken: set[str], settings: Settings, secrets: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """A pasted server as a JSON object. `secrets` are those of the hub, with the servers that each is for."""
     environment = whole_environment()
     proposal = propose_lines(one.fields, settings, Path.cwd()) if one.fields else Proposal({})
     return {
@@ -171,14 +180,25 @@ def _describe(one: PastedServer, taken: set[str], settings: Settings) -> dict[st
         "definition": orjson.dumps(one.fields, option=orjson.OPT_INDENT_2).decode() if one.fields else "",
         "unused": [{"name": name, "reason": reason} for name, reason in one.unused.items()],
         "variables": [
-            {"name": name, "set": name in environment, "dropped": name in one.dropped} for name in one.variables
+            {
+                "name": name,
+                "set": _is_set(name, one.name, environment, secrets),
+                "dropped": name in one.dropped,
+                "store": f"{SECRETS_PAGE}?{urlencode({'name': name, 'servers': one.name})}",
+            }
+            for name in one.variables
         ],
         "taken": one.name in taken,
     }
 
 
-def pasting_blueprint(site: Site) -> Blueprint:
+def _is_set(name: str, server: str, environment: Mapping[str, str], secrets: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a server of this name would get a value for a variable. A secret comes before the environment."""
+    return (not secrets[name] or server in secrets[name]) if name in secrets else name in environment
+
+
+def pasting_blueprint(site: Site, secrets: Secrets) -> Blueprint:
     """The route `/servers/new/pasted`."""
     pages = Blueprint("pasting", __name__)
-    pages.add_url_rule(PAGE, "post", _PastingViews(site).post, methods=["POST"])
+    pages.add_url_rule(PAGE, "post", _PastingViews(site, secrets).post, methods=["POST"])
     return pages

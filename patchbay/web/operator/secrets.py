@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from patchbay.access.secrets.names import MAX_NAME_CHARACTERS, is_secret_like
 from patchbay.access.secrets.records import ListedSecret, Secrets
@@ -33,9 +33,12 @@ class _SecretsViews:
         self._secrets = secrets
 
     def show(self) -> Response:
-        """GET: the secrets without their values, and the form for a new one. Raises NotOperator."""
+        """GET: the secrets without their values, and the form for a new one, filled in with `name` and `servers`.
+
+        Raises NotOperator.
+        """
         self._site.operators.check_operator()
-        return self._page({})
+        return self._page({key: request.args.get(key, "") for key in ("name", "servers")})
 
     def change(self) -> Response:
         """POST: store a secret (`do=set`, `name`, `value`, `servers`) or delete one (`do=remove`, `name`).

@@ -72,7 +72,8 @@ def test_servers_are_chosen_on_a_terminal(hub: Workspace) -> None:
     assert mounts(hub) == {}
     assert hub.on_terminal("patchbay import", [("Import which?", "1, weather\n")]).code == 0
     assert list(mounts(hub)) == ["filesystem", "weather"]
-    assert hub.on_terminal("patchbay import", [("Import which?", "all\n")]).code == 0
+    answers = [("Import which?", "all\n"), ("Store BRAVE_API_KEY", "n\n")]
+    assert hub.on_terminal("patchbay import", answers).code == 0
     assert list(mounts(hub)) == ["brave-search", "filesystem", "weather"]
 
 
@@ -87,6 +88,39 @@ def test_variables_are_written_into_a_file_of_the_shell(hub: Workspace, tmp_path
     assert "set -a; . " in done.out
     assert mounts(hub)["older"]["enabled"] is False
     assert hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env").code == 0
+
+
+def place_notes(hub: Workspace, name: str, **env: str) -> None:
+    """Let the client cursor have a server with these variables."""
+    file = APPLICATIONS["cursor"].file(machine(hub.home))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": {name: {"command": "npx", "args": ["-y", "notes"], "env": env}}}))
+
+
+def test_secrets_are_stored_in_the_hub_each_for_its_server_alone(hub: Workspace) -> None:
+    """Issue 56, 1: what is no secret stays as it is written."""
+    place_notes(hub, "notes", API_KEY="k-12345678", MEMORY_FILE_PATH="/srv/ada/m.json")
+    done = hub.quick("patchbay import cursor --all --store-secrets")
+    assert done.code == 0, done
+    assert "Stored in the hub, each for its server alone: API_KEY" in done.out
+    assert mounts(hub)["notes"]["environment"] == {"API_KEY": "${API_KEY}", "MEMORY_FILE_PATH": "/srv/ada/m.json"}
+    assert "notes" in hub.quick("patchbay secret list").out
+    place_notes(hub, "other", API_KEY="another-value")
+    done = hub.quick("patchbay import cursor --all --store-secrets")
+    assert done.code != 0
+    assert "API_KEY is not stored: it has another value in the hub" in done.out + done.err
+    assert "k-12345678" not in done.out + done.err
+    assert "another-value" not in done.out + done.err
+    place_notes(hub, "third", API_KEY="k-12345678")
+    assert hub.quick("patchbay import cursor --all --store-secrets").code == 0
+    assert "notes, third" in hub.quick("patchbay secret list").out
+
+
+def test_an_import_on_a_terminal_asks_whether_to_store_the_secrets(hub: Workspace) -> None:
+    place_notes(hub, "notes", API_KEY="k-12345678")
+    done = hub.on_terminal("patchbay import cursor notes", [("Store API_KEY in the hub?", "y\n")])
+    assert done.code == 0, done
+    assert "API_KEY" in hub.quick("patchbay secret list").out
 
 
 def test_only_what_looks_like_a_secret_becomes_a_reference_and_options_decide_otherwise(hub: Workspace) -> None:

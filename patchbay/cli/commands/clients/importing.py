@@ -29,6 +29,7 @@ from patchbay.cli.commands.clients.choices import (
 from patchbay.cli.messages import fail, format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
+from patchbay.cli.secret_storing import note_unstored, store_secrets
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.mounted import Fields, find_mount, is_outdated, renew_mount
@@ -76,6 +77,7 @@ class Found:
     "import",
     epilog=exit_codes.with_examples(
         "patchbay import",
+        "patchbay import --all --store-secrets",
         "patchbay import --all --env-file hub.env",
         "patchbay import cursor",
         "patchbay import cursor --all --dry-run",
@@ -103,6 +105,9 @@ class Found:
     help="Write a reference in place of the value of this variable or header.",
 )
 @click.option(
+    "--store-secrets", is_flag=True, help="Store the secrets in the hub, each for its server; on a terminal it asks."
+)
+@click.option(
     "--env-file", type=click.Path(path_type=Path), help="Write the variables with their values into this file."
 )
 @click.option("--dry-run", is_flag=True, help="Show the definitions and write nothing.")
@@ -113,8 +118,8 @@ def import_command(context: click.Context, /, source: str, names: tuple[str, ...
 
     Without CLIENT or FILE, the command reads your own files of all clients. --project reads the files of a project,
     which another person may have written: check the programs. Values that look like secrets become references to
-    variables, and the command lists the variables to set; paths, identifiers and switches stay. What the hub does not
-    take over is named with the reason. A server that is already here is imported again when you name it.
+    variables: store them in the hub, or set them in its environment. Paths, identifiers and switches stay. What the hub
+    does not take over is named with the reason. A server that is already here is imported again when you name it.
     """
     try:
         settings = load_reached_settings(context)
@@ -129,7 +134,7 @@ def import_command(context: click.Context, /, source: str, names: tuple[str, ...
             return
         if given["env_file"] is not None and given["env_file"].exists():
             raise ConfigError(str(given["env_file"]), "", "expected a new file for --env-file, but this file exists")
-        is_whole = _mount(settings, chosen, known, given["dry_run"], given["env_file"])
+        is_whole = _mount(settings, chosen, known, given["dry_run"], given["env_file"], given["store_secrets"])
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
     if not is_whole:
@@ -273,8 +278,15 @@ def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> l
     return chosen
 
 
-def _mount(settings: Settings, chosen: Sequence[Found], known: Known, dry_run: bool, env_file: Path | None) -> bool:
-    """Write the mounts and say which variables to set; return whether all of them are written."""
+def _mount(
+    settings: Settings,
+    chosen: Sequence[Found],
+    known: Known,
+    dry_run: bool,
+    env_file: Path | None,
+    stores_secrets: bool,
+) -> bool:
+    """Write the mounts; store their secrets, or say which variables to set. Return whether all mounts are written."""
     variables, taken, is_whole = Variables(), set[str](), True
     mounted = _read_mounts(settings.servers)
     for one in chosen:
@@ -298,7 +310,10 @@ def _mount(settings: Settings, chosen: Sequence[Found], known: Known, dry_run: b
             continue
         again = "again, as the client has it now" if one.here else f"of {one.client}"
         _echo(f"{file} mounts {one.entry.name} {again}; a hub that watches the folder serves /mcp/{name}")
-    _tell_variables(variables, chosen, None if dry_run else env_file)
+    if not dry_run and variables.values and (stores_secrets or (env_file is None and _wants_to_store(variables))):
+        is_whole = _store(settings, variables) and is_whole
+        variables.values.clear()
+    _tell_variables(variables, None if dry_run else env_file)
     if dry_run:
         write_note("Nothing is written (--dry-run)")
     return is_whole
@@ -312,14 +327,30 @@ def _is_taken(folder: Path, name: str, taken: set[str]) -> bool:
     return bool(name in taken or name_problem(name) or list(folder.glob(f"{name}.*")))
 
 
-def _tell_variables(variables: Variables, chosen: Sequence[Found], env_file: Path | None) -> None:
+def _wants_to_store(variables: Variables) -> bool:
+    """Ask on a terminal whether the hub stores the secrets; False without one."""
+    names = ", ".join(sorted(variables.values))
+    return is_terminal(sys.stdin) and click.confirm(make_printable(f"Store {names} in the hub?"), default=True)
+
+
+def _store(settings: Settings, variables: Variables) -> bool:
+    """Store the secrets of the imported servers; return whether all of them are stored."""
+    stored, left = store_secrets(settings, variables.values, variables.servers)
+    if stored:
+        _echo(f"Stored in the hub, each for its server alone: {', '.join(stored)} (`patchbay secret list`)")
+    note_unstored(left)
+    return not left
+
+
+def _tell_variables(variables: Variables, env_file: Path | None) -> None:
     if variables.values and env_file is not None:
         text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(variables.values.items()))
         replace_file(env_file, text.encode())
         _echo(f"Wrote {len(variables.values)} variables into {env_file}, which only you can read. Start the hub with")
         _echo(f"  set -a; . {shlex.quote(str(env_file))}; set +a; patchbay serve")
     elif variables.values:
-        _echo("Set these variables in the environment of the hub; --env-file writes them with their values:")
+        _echo("Store these variables with `patchbay secret set`, or set them in the environment of the hub;")
+        _echo("--store-secrets stores them with their values, --env-file writes them into a file:")
         for name in sorted(variables.values):
             _echo(f"  {name}")
     if variables.missing:

@@ -21,6 +21,7 @@ from patchbay.cli.messages import fail, make_printable
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
+from patchbay.cli.secret_storing import ask_for_missing
 from patchbay.client.registry.choices import WAYS, choose_way, describe, find_server, own_name
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import make_fields
@@ -104,6 +105,7 @@ def add_command(
             fail("nothing was written", exit_codes.FAILED)
         title = {"title": server.title} if server.title else {}
         file = write_mount(settings.servers, own, fields | title, replace)
+        ask_for_missing(settings, own, fields)
     except PatchbayError as problem:
         fail(problem.message, problem.exit_code)
     click.echo(f"{file} mounts it; a hub that watches {file.parent} serves it at /mcp/{own}")
