@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def publish(folder: Path, number: int, value: str) -> None:
     (folder / f"..{number}" / "TOKEN").write_text(value)
     (folder / "..next").symlink_to(f"..{number}")
     (folder / "..next").rename(folder / "..data")
+    shutil.rmtree(folder / f"..{number - 1}", ignore_errors=True)
     if not (folder / "TOKEN").is_symlink():
         (folder / "TOKEN").symlink_to("..data/TOKEN")
 
@@ -81,10 +83,17 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
 
 def test_a_fifo_a_folder_and_a_device_are_refused_without_waiting(folder: Path) -> None:
     os.mkfifo(folder / "FIFO")
+    os.mkfifo(folder / "WRITTEN")
     (folder / "FOLDER").mkdir()
-    for name in ("FIFO", "FOLDER"):
-        with pytest.raises(SecretRefused, match="cannot be used"):
-            find(folder, name)
+    writer = os.open(folder / "WRITTEN", os.O_RDWR)
+    try:
+        os.write(writer, b"of another program")
+        for name in ("FIFO", "WRITTEN", "FOLDER"):
+            with pytest.raises(SecretRefused, match="cannot be used"):
+                find(folder, name)
+        assert os.read(writer, 100) == b"of another program", "nothing was taken from it"
+    finally:
+        os.close(writer)
 
 
 def test_a_huge_file_and_bytes_that_are_no_text_are_refused_without_being_read_whole(folder: Path) -> None:
