@@ -155,5 +155,5 @@ def test_the_entry_that_documentation_prints_is_mounted_from_its_file(tmp_path: 
     assert "expected NAME to be one of far, near" in done.output
     file.write_text(json.dumps({"command": "x", "env": {"API_KEY": "sk-1"}}))
     done = patchbay(servers, "mount", "other", str(file))
-    assert "at env.API_KEY: expected ${API_KEY}" in done.output
+    assert "at env.API_KEY: expected a reference such as ${API_KEY}" in done.output
     assert [each.name for each in servers.iterdir()] == ["far.json"]

@@ -4,7 +4,7 @@ It shows the hash of its value, never the value. `wait_for` ends when a file exi
 """
 
 import os
-import time
+import threading
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def digest() -> str:
 def wait_for(file: str) -> str:
     """Wait until the file exists, then return the hash of the token."""
     while not Path(file).exists():
-        time.sleep(0.01)
+        threading.Event().wait(0.01)
     return digest()
 
 

@@ -14,7 +14,7 @@ from patchbay.access.secrets.variables import HubVariables
 from patchbay.client.addresses.variables import UnsetVariable, substitute_env_vars
 from patchbay.stores.memory import MemoryStore
 
-ENVIRON: Mapping[str, str] = {"A": "environment", "B": "environment", "C": "environment", "HOME": "/home/hub"}
+ENVIRON: Mapping[str, str] = {"A": "environment", "B": "environment", "C": "environment", "HOME": "/home/me/hub"}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_stored_secret_comes_before_a_file_and_a_file_before_the_environment(s
     secrets.put("A", "stored", "local")
     found = HubVariables(ENVIRON, secrets, SecretsFolder(folder))("server")
     assert [found[name] for name in "ABC"] == ["stored", "file", "environment"]
-    assert found["HOME"] == "/home/hub", "a variable that the hub itself reads comes from the environment"
+    assert found["HOME"] == "/home/me/hub", "a variable that the hub itself reads comes from the environment"
     assert "D" not in found
     assert substitute_env_vars("${A} ${D:-none}", found) == "stored none"
     with pytest.raises(UnsetVariable):
