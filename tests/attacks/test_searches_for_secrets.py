@@ -157,8 +157,9 @@ def crawl(hub: Hub) -> Iterator[tuple[str, bytes]]:
 def command(hub: Hub, *words: str, given: str | None = None) -> bytes:
     """Run a command on the data of the hub; return all that it prints."""
     line = [sys.executable, "-m", "patchbay", *words, "--data", str(hub.folder / "data")]
-    done = subprocess.run(line, input=given and given.encode(), capture_output=True, cwd=ROOT, timeout=BOUND)
-    return done.stdout + done.stderr
+    data = None if given is None else given.encode()
+    done = subprocess.run(line, input=data, capture_output=True, cwd=ROOT, timeout=BOUND)
+    return bytes(done.stdout + done.stderr)
 
 
 def wait_for_answer(hub: Hub, server: str, tool: str, word: bytes) -> bytes:

@@ -30,7 +30,7 @@ from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, PatchbayError
-from patchbay.settings import whole_environment
+from patchbay.settings import Settings, whole_environment
 from patchbay.upstreams.caller_credentials import CALLER, HUB
 
 
@@ -137,17 +137,23 @@ def mount_command(
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         fields |= take_fields(rights)
-        fields, secrets = hide_literals(name, fields)
-        check_mount(name, fields, name)
-        fields = add_proposed_lines(fields, settings, name)
-        file = write_mount(settings.servers, name, fields, replace)
-        if secrets.values:
-            note_unstored(store_secrets(settings, secrets.values, secrets.servers)[1])
-        ask_for_missing(settings, name, fields)
+        file, fields = _write(settings, name, fields, replace)
         address = str(fields.get("address", address))
     except PatchbayError as problem:
         _fail(problem.message)
     click.echo(f"{file} mounts {address.partition('?')[0]}; a hub that watches {file.parent} serves it at /mcp/{name}")
+
+
+def _write(settings: Settings, name: str, fields: dict[str, Any], replace: bool) -> tuple[Path, dict[str, Any]]:
+    """Write a mount, with its secrets in the hub; return its file and its fields. Raises PatchbayError."""
+    fields, secrets = hide_literals(name, fields)
+    check_mount(name, fields, name)
+    fields = add_proposed_lines(fields, settings, name)
+    file = write_mount(settings.servers, name, fields, replace)
+    if secrets.values:
+        note_unstored(store_secrets(settings, secrets.values, secrets.servers)[1])
+    ask_for_missing(settings, name, fields)
+    return file, fields
 
 
 def _find_server(address: str) -> str:

@@ -111,7 +111,7 @@ def test_secrets_are_stored_in_the_hub_each_for_its_server_alone(hub: Workspace)
     assert "API_KEY is not stored: it has another value in the hub" in done.out + done.err
     assert "k-12345678" not in done.out + done.err
     assert "another-value" not in done.out + done.err
-    place_notes(hub, "third", API_KEY="k-12345678")
+    place_notes(hub, "third", API_KEY="k-12345678", LEVEL="2")
     assert hub.quick("patchbay import cursor --all --store-secrets").code == 0
     assert "notes, third" in hub.quick("patchbay secret list").out
 

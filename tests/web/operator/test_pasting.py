@@ -114,7 +114,7 @@ def test_a_line_that_the_page_did_not_show_is_refused(hub: Hub, line: str) -> No
 def test_a_secret_of_a_paste_becomes_a_reference_and_is_not_sent_back(hub: Hub) -> None:
     page = paste(hub, json.dumps({"servers": {"far": FAR, "near": PROGRAM}})).text
     assert TOKEN not in page
-    assert "FAR_AUTHORIZATION: not set: set it and restart the hub" in page_text(page)
+    assert "FAR_AUTHORIZATION: not set: store it" in page_text(page)
     assert [form["name"] for form in forms(page)] == ["far", "near"]
     assert send(hub, forms(page)[0]).status_code == 303
     assert mounts(hub)["far"]["headers"] == {"Authorization": "Bearer ${FAR_AUTHORIZATION}"}
