@@ -3,8 +3,8 @@
     python -m benchmarks.search_tools [--misses]
 
 `tool_lists.json` has the lists of the packages, as they answered `tools/list` in November 2026: names, titles,
-descriptions and the texts of the arguments. `tool_questions.json` was written before the search was changed for it, with
-the names of the tools and never from results; several answers are one person's choice among tools that fit.
+descriptions and the texts of the arguments. `tool_questions.json` was written before the search was changed for it,
+from the names of the tools and never from results; several answers are one person's choice among tools that fit.
 `benchmarks/search.py` says how ranks count. FTS5 has the tokenizer `porter unicode61`, a column for names with ten
 times the weight, and any of the words.
 """

@@ -42,6 +42,7 @@ from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.coordination.bus_lag import KEPT_AS, BusLag
 from patchbay.coordination.nodes import own_name
+from patchbay.embeddings.selection import select
 from patchbay.environments.environments import PackageEnvironments
 from patchbay.errors import ConfigError
 from patchbay.kind import Packages
@@ -331,6 +332,7 @@ def _make_catalogue(
     variables: HubVariables,
 ) -> Catalogue:
     """Return the catalogue with all that its servers need: connections, worker processes, packages, rooms."""
+    select(settings.embeddings)
     environments = PackageEnvironments(settings.data, whole_environment(), settings.packages, program_places(settings))
     taken = (*_hidden_folders(settings), *_kept_folders(settings))
     handlers = Handlers(

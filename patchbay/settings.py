@@ -38,6 +38,11 @@ class Settings:
         " data folder. `JANE_DIR` is the same.",
         alias="JANE_DIR",
     )
+    embeddings: str = setting(
+        "",
+        "Model for search by meaning: a Model2Vec folder, such as a multilingual one; empty for the model of the extra"
+        " `semantic`, where it is installed; off for searches by words only. No model is fetched.",
+    )
     servers: Path = setting(HOME / "servers", "Folder that is watched for drop-in servers.")
     boot: str = setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
     enable: tuple[str, ...] = setting(

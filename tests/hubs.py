@@ -129,7 +129,9 @@ class Hub:
         self.servers.mkdir(parents=True, exist_ok=True)
         for name, text in (files or {}).items():
             (self.servers / name).write_text(text)
-        values: dict[str, Any] = {"data": folder / "data", "servers": self.servers, "store": "memory"} | settings
+        values: dict[str, Any] = {"data": folder / "data", "servers": self.servers, "store": "memory"}
+        # Vectors are made in the background: with them, the score of a document changes between two searches.
+        values |= {"embeddings": "off"} | settings
         self.settings = Settings(**values)
         self.hosts = hosts or shared_hosts()
         self.app = create_app(self.settings, self.hosts)

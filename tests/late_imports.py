@@ -183,5 +183,6 @@ LOADED_LATER: dict[str, tuple[str, ...]] = {
     "a wrong document": ("jsonschema",),
     "a search": ("snowballstemmer",),
     "a script": ("patchbay.scripting", "pydantic_monty"),
+    "a library with documents, or a search by meaning": ("numpy", "safetensors", "tokenizers", "wordllama"),
 }
 """Modules and packages that a hub loads after its start, by the event that loads them."""

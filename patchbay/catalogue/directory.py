@@ -1,19 +1,23 @@
 """The directory of one hub: full-text search over every server, tool, resource and prompt.
 
 The index is in memory. It is filled in small steps after the first page view, or at once by the first search. Before
-each search only servers with a new version are read again, so that a search costs the same each time.
+each search only servers with a new version are read again, so that a search costs the same each time. With a model,
+entries near the query's meaning are found too.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
-from patchbay.catalogue.search import searchable_texts
+from patchbay.catalogue.meaning_ranks import rank_entries
+from patchbay.catalogue.search import first_sentence, searchable_texts, text_of_meaning
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
+from patchbay.embeddings.short_texts import ShortTexts
 from patchbay.fulltext.index import BEGIN, END, Index, IndexedText
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "server": 1.0, "arguments": 1.0}
@@ -21,6 +25,9 @@ KINDS = ("server", "tool", "resource", "prompt")
 
 SERVERS_PER_STEP = 4
 """Servers that the background thread reads in one step."""
+
+MAX_OPENING_CHARACTERS = 240
+"""Characters of the first sentence of a description that are shown."""
 
 START_DELAY_SECONDS = 0.5
 """Seconds before the background thread begins, so that a start or a page comes first."""
@@ -33,7 +40,8 @@ PAUSE_FACTOR = 1.0
 class DirectoryEntry:
     """One search result. `place` is its number among its kind on the server's page; `title` may be empty.
 
-    `snippet` is a part of the description in which BEGIN and END of the index enclose each match.
+    `snippet` is a part of the description in which BEGIN and END of the index enclose each match. `why` is `words`,
+    `meaning` or `both`; empty for a search without a model.
     """
 
     kind: str
@@ -42,6 +50,7 @@ class DirectoryEntry:
     title: str
     place: int = 0
     snippet: str = ""
+    why: str = ""
 
 
 class Directory:
@@ -50,8 +59,11 @@ class Directory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._index: Index | None = None
+        self._meaning = ShortTexts()
         self._known: dict[str, tuple[Server, list[str]]] = {}
         self._entries: dict[str, DirectoryEntry] = {}
+        self._openings: dict[str, str] = {}
+        """The first sentence of each description, for an entry whose words are not those of the query."""
         self._prepared = False
         self._ending = threading.Event()
 
@@ -85,10 +97,18 @@ class Directory:
                 )
             pause = (time.monotonic() - begun) * PAUSE_FACTOR
 
-    def find(self, servers: Iterable[Server], query: str, kind: str = "", limit: int = 50) -> list[DirectoryEntry]:
+    def find(
+        self,
+        servers: Iterable[Server],
+        query: str,
+        kind: str = "",
+        limit: int = 50,
+        may_see: Callable[[DirectoryEntry], bool] = lambda entry: True,
+    ) -> list[DirectoryEntry]:
         """Return at most `limit` matches of a query, best first; an empty query matches nothing.
 
-        `kind` is one of KINDS, or empty for all. Raises ValueError for another kind.
+        `kind` is one of KINDS, or empty for all. Only entries that `may_see` are near a meaning; the caller filters
+        those that are found by words. Raises ValueError for another kind.
         """
         if kind and kind not in KINDS:
             raise ValueError(f"expected one of {', '.join(KINDS)}; not {kind!r:.60}")
@@ -98,11 +118,19 @@ class Directory:
             index = self._index_of({each.name: each for each in servers})
             where = {"kind": kind} if kind else None
             hits = index.search(query, limit, where=where, snippets=("description",))
-            found = [(self._entries[hit.key], hit.snippets["description"]) for hit in hits]
-        return [
-            DirectoryEntry(entry.kind, entry.server, entry.name, entry.title, entry.place, snippet)
-            for entry, snippet in found
-        ]
+            snippets = {hit.key: hit.snippets["description"] for hit in hits}
+            if not self._meaning.is_possible:
+                return [replace(self._entries[key], snippet=snippet) for key, snippet in snippets.items()]
+            allowed = partial(self._may_find, kind, may_see)
+            ranked = rank_entries(index, self._meaning, query, limit, where, allowed)
+            return [
+                replace(self._entries[key], snippet=snippets.get(key, self._openings[key]), why=why)
+                for key, why in ranked.items()
+            ]
+
+    def _may_find(self, kind: str, may_see: Callable[[DirectoryEntry], bool], key: str) -> bool:
+        entry = self._entries[key]
+        return kind in ("", entry.kind) and may_see(entry)
 
     def _index_of(self, servers: Mapping[str, Server]) -> Index:
         """Return the index of exactly these servers. The caller holds the lock."""
@@ -110,8 +138,9 @@ class Directory:
         for name in gone:
             _, keys = self._known.pop(name)
             self._open_index().remove(*keys)
+            self._meaning.remove(keys)
             for key in keys:
-                del self._entries[key]
+                del self._entries[key], self._openings[key]
         self._read({name: server for name, server in servers.items() if name not in self._known})
         return self._open_index()
 
@@ -127,6 +156,11 @@ class Directory:
             made = list(_documents(server))
             documents += [document for document, _ in made]
             self._entries |= {document.key: entry for document, entry in made}
+            self._openings |= {
+                document.key: first_sentence(document.texts.get("description", ""))[:MAX_OPENING_CHARACTERS]
+                for document, _ in made
+            }
+            self._meaning.put({document.key: text_of_meaning(document.texts) for document, _ in made})
             self._known[name] = server, [document.key for document, _ in made]
         if documents:
             self._open_index().put(*documents)

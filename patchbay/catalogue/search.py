@@ -1,11 +1,13 @@
 """Search tools by what they do: `search_tools`, answered from an index of one version of a server.
 
 The index is in memory, is made at the first search, and is released with its server. Names count most, then titles,
-descriptions and the texts of the arguments. MCP specification, server/tools.
+descriptions and the texts of the arguments. With a model, tools near the query's meaning count too. MCP specification,
+server/tools.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -13,11 +15,14 @@ from typing import Any
 
 from patchbay.activation import Call, Events
 from patchbay.catalogue.listing import CALL, DEFAULT_FOUND_TOOLS, SEARCH, search_descriptors
+from patchbay.catalogue.meaning_ranks import rank_entries
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
+from patchbay.embeddings.short_texts import ShortTexts
 from patchbay.errors import ToolFailed
 from patchbay.events import Data
 from patchbay.fulltext.index import Index, IndexedText
+from patchbay.fulltext.words import pieces
 
 WEIGHTS = {"name": 4.0, "title": 2.0, "description": 2.0, "arguments": 1.0}
 RESULT_FIELDS = ("name", "title", "description", "inputSchema", "annotations")
@@ -25,6 +30,8 @@ RESULT_FIELDS = ("name", "title", "description", "inputSchema", "annotations")
 
 MAX_OBJECT_DEPTH = 4
 """Maximum depth of nested objects that are searched for names of arguments."""
+
+_FIRST_SENTENCE = re.compile(r".*?[.!?](?=\s)|.+")
 
 FINDERS: ServerCache[str, Server] = ServerCache()
 
@@ -59,14 +66,7 @@ class ToolSearch:
     def __init__(self, tools: Mapping[str, Descriptor]) -> None:
         self._tools = tools
         self._lock = threading.Lock()
-
-    def names(self, query: str, limit: int) -> list[str]:
-        """Return the names of the best tools for a query; those of the first tools for an empty one."""
-        if not query.strip():
-            return list(self._tools)[:limit]
-        with self._lock:
-            index = self._index
-        return [hit.key for hit in index.search(query, limit)]
+        self._meaning = ShortTexts()
 
     def search(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
         """Return the structured result of a search; an empty query returns the first tools."""
@@ -76,11 +76,28 @@ class ToolSearch:
             result["hint"] = "No tool has any of these words. Try other words, or an empty query for the first tools."
         return result
 
+    def names(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> list[str]:
+        """Return the names of at most `limit` tools, best first; an empty query returns the first tools."""
+        if not query.strip():
+            return list(self._tools)[:limit]
+        with self._lock:
+            index = self._index
+            if not self._meaning.is_possible:
+                return [hit.key for hit in index.search(query, limit)]
+            found = rank_entries(index, self._meaning, query, limit)
+        return sorted(found, key=lambda name: not _is_named(name, query))
+
     @cached_property
     def _index(self) -> Index:
         index = Index(WEIGHTS)
         index.put(*(IndexedText(name, searchable_texts(one.wire)) for name, one in self._tools.items()))
+        self._meaning.put({name: text_of_meaning(searchable_texts(one.wire)) for name, one in self._tools.items()})
         return index
+
+
+def _is_named(name: str, query: str) -> bool:
+    """Whether a query is the name of a tool, with or without that of its server before it."""
+    return query.strip().lower() in (name.lower(), name.lower().rpartition("__")[2])
 
 
 def _select_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,6 +112,21 @@ def searchable_texts(wire: Mapping[str, Any]) -> dict[str, str]:
         "description": wire.get("description") or "",
         "arguments": " ".join(_words(wire.get("inputSchema"))),
     }
+
+
+def text_of_meaning(texts: Mapping[str, str]) -> str:
+    """Return what a tool is for: the words of its name, with those of its server, its title, its first sentence.
+
+    The rest of a description and the arguments say how it is called; with them, questions find fewer right tools.
+    """
+    name = " ".join(pieces(f"{texts.get('server', '')} {texts['name']}"))
+    return f"{name} {texts['title']}. {first_sentence(texts.get('description', ''))}"
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, or its first line if that ends earlier."""
+    found = _FIRST_SENTENCE.match(text.strip())
+    return found[0] if found else ""
 
 
 def _words(schema: Any, depth: int = 0) -> Iterator[str]:

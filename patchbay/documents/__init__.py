@@ -9,6 +9,8 @@
     watching.py          scans the folder when the kernel reports a change
     kernel_reports.py    the reports themselves, which the folder of the servers uses too
     search.py            the documents that match a query, best first
+    meaning.py           the vectors of sections, and the documents nearest to a question; sections.py: the sections
+    meaning_loop.py      makes missing vectors in the background
     passages.py          the matching lines and section of a document; headings.py: its headings and title
     search_results.py    the results of a search as JSON and as text
     notifications.py     reports changed documents to a listener

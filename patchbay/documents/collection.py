@@ -25,6 +25,7 @@ from patchbay.documents.errors import NoDocument, Overwritten, Unreadable
 from patchbay.documents.files import MAX_DOCUMENT_BYTES, Disk, encoded
 from patchbay.documents.history import DISK_FAULTS, DISK_STEP, History, Version, log_failures
 from patchbay.documents.index import Document, DocumentChange, DocumentRow, FolderIndex, document_of
+from patchbay.documents.meaning_loop import MeaningLoop
 from patchbay.documents.notifications import Listener, ListenerThread
 from patchbay.documents.passages import Match
 from patchbay.documents.search import Search
@@ -74,6 +75,7 @@ class Library:
         self._ready = threading.Event()
         self._reported_changes = self._indexed_changes = 0
         self._watcher: Watcher | None = None
+        self._meaning_loop = MeaningLoop(lambda: self._index.meaning, self._ready.is_set)
         self._history: History | None = None
         self._index = FolderIndex(self._disk, endings, None, self._keep_disk_versions, self._lock_writers)
         self._has_files = readonly
@@ -101,12 +103,20 @@ class Library:
         found = Counter(parts[1] for parts in inside if len(parts) > 2)
         return dict(sorted(found.items()))
 
-    def search(self, query: str, where: Mapping[str, str] | None = None, limit: int = 20, offset: int = 0) -> Search:
+    def search(
+        self,
+        query: str,
+        where: Mapping[str, str] | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        may_find: search.MayFind = search.may_find_all,
+    ) -> Search:
         """Return the documents that match, best first.
 
-        `where` may restrict the first folder (`top`) and the first two folders (`grp`).
+        `where` may restrict the first folder (`top`) and the first two folders (`grp`), `may_find` the paths that are
+        found by meaning.
         """
-        return search.search(self._index, query, where or {}, limit, offset)
+        return search.search(self._index, query, where or {}, limit, offset, may_find=may_find)
 
     def matches(self, query: str, document: Document, every: bool = True) -> list[Match]:
         """Return the lines of a document that match. Stored definitions call it; `answered` is for new ones."""
@@ -217,6 +227,7 @@ class Library:
             document = document_of(to, data, self._disk.move(old, new))
             self._keep([(path, None, f"moved to {to}"), (to, data, f"moved from {path}")])
             self._listener_thread.report([self._index.drop(path), self._index.put(document)])
+            self._meaning_loop.wake()
             return document
 
     # Following changes on the disk
@@ -237,6 +248,8 @@ class Library:
         if not self.pending:
             self._indexed_changes = max(self._indexed_changes, reported)
             self._ready.set()
+        if changes:
+            self._meaning_loop.wake()
         if is_first:
             self._listener_thread.report([replace(one, is_first=True) for one in changes], True)
         else:
@@ -263,6 +276,7 @@ class Library:
             if self._watcher is None:
                 self._watcher = Watcher(self._scan, lambda: self._index.folders, self.notice, lambda: self.behind)
                 self._watcher.start()
+                self._meaning_loop.start()
 
     def ready(self, seconds: float, progress: Callable[[int, int], None] = lambda done, total: None) -> bool:
         """Wait up to `seconds` for the first complete scan of the folder; return whether it is complete.
@@ -293,6 +307,7 @@ class Library:
     def close(self) -> None:
         """Stop watching, and close the files."""
         self._listener_thread.close()
+        self._meaning_loop.stop()
         if self._watcher is not None:
             self._watcher.stop()
         self._index.close()
@@ -304,6 +319,23 @@ class Library:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def embed(self, seconds: float = math.inf) -> bool:
+        """Make the vectors that search by meaning lacks, for at most `seconds`; return whether some are left.
+
+        `start` does this in the background. Nothing happens without a model.
+        """
+        return self._index.meaning.embed(seconds)
+
+    @property
+    def has_meaning(self) -> bool:
+        """Whether documents are found by their meaning too."""
+        return self._index.meaning.is_possible
+
+    @property
+    def not_embedded(self) -> int:
+        """The number of documents that are found by their words only until their vectors are made."""
+        return self._index.meaning.pending()
 
     def _scan(self) -> float:
         self.refresh()
@@ -374,6 +406,7 @@ class Library:
         document = document_of(path, data, self._disk.write(parts, data))
         self._keep([(path, data, how)])
         self._listener_thread.report([self._index.put(document)])
+        self._meaning_loop.wake()
         return document
 
     def _record_disk_versions(self, found: Sequence[tuple[str, bytes | None]]) -> None:

@@ -28,6 +28,7 @@ from patchbay.documents.errors import NoDocument, Unreadable
 from patchbay.documents.files import Disk, size_of
 from patchbay.documents.front_matter import FrontMatter
 from patchbay.documents.headings import headings, title_of
+from patchbay.documents.meaning import Meaning
 from patchbay.errors import ConfigError, ToolFailed
 from patchbay.fulltext.index import Index
 from patchbay.fulltext.index import IndexedText as Words
@@ -147,6 +148,17 @@ class FolderIndex:
         self.replaced = False
         """Whether the index was replaced by an empty one, which the next refresh fills."""
         self.index, self._rows, self._inode = self._open_index()
+        self._meaning = self.index, Meaning(self.index)
+
+    @property
+    def meaning(self) -> Meaning:
+        """The search by meaning in the present index."""
+        index, meaning = self._meaning
+        if index is not self.index:
+            index = self.index
+            meaning = Meaning(index)
+            self._meaning = index, meaning
+        return meaning
 
     @property
     def rows(self) -> Mapping[str, DocumentRow]:
@@ -313,7 +325,7 @@ class FolderIndex:
             return []
         self._keep([(document.row.key, data) for document, data in fresh])
         changes = [self._change(document.row) for document, _ in fresh]
-        if self._write_index(lambda index: index.put(*(_words(document) for document, _ in fresh))):
+        if self._write_index(lambda index: _put_changed(index, [_words(document) for document, _ in fresh])):
             self._rows |= {document.row.key: document.row for document, _ in fresh}
         return changes
 
@@ -373,6 +385,12 @@ def _words(document: Document) -> Words:
         },
         {"top": top, "grp": group, "cid": row.cid, "stamp": row.stamp, "about": orjson.dumps(about).decode()},
     )
+
+
+def _put_changed(index: Index, documents: Sequence[Words]) -> None:
+    """Store documents, except those that another process has stored already: what belongs to them stays."""
+    stored = index.labels_of(document.key for document in documents)
+    index.put(*(document for document in documents if stored.get(document.key) != document.labels))
 
 
 def _rows(index: Index) -> Iterator[tuple[str, DocumentRow]]:

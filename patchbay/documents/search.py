@@ -4,6 +4,8 @@ A search finds the documents with every word of the query, in any form; if these
 also the documents with some of its words. Words in a title have the highest weight; exact words count more than other
 forms, rare words more than common words, a whole identifier more than its parts. A word that no document has is
 replaced by its probable correction. `*` or an empty query gives every document by title.
+
+With a model, documents near the query's meaning count too, unless the query asks for exact words and these are found.
 """
 
 from __future__ import annotations
@@ -11,17 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from patchbay.documents.file_names import list_stems, share_of_name
 from patchbay.documents.headings import share_of_heading
 from patchbay.documents.index import Document, DocumentRow, FolderIndex, group_of
 from patchbay.documents.passages import Match, passages
+from patchbay.embeddings.fusion import fused_scores
 from patchbay.errors import WrongArguments
+from patchbay.fulltext.exactness import asks_for_words
 from patchbay.fulltext.index import Index, only
 from patchbay.fulltext.index import IndexHit as Scored
 from patchbay.fulltext.query import ParsedQuery
 from patchbay.sqlite import sqlite3
+
+if TYPE_CHECKING:
+    from patchbay.embeddings.nearest import Near
 
 ENOUGH_FULL_MATCHES = 5
 """With this many documents that have every word, a search finds no documents with only some of the words."""
@@ -41,18 +49,33 @@ MAX_QUERY_CHARACTERS = 4_000
 MAX_OFFSET = 1_000_000
 """Limit on the documents that a page of results skips."""
 
+MEANING_WEIGHT = 0.2
+"""Weight of the nearest section beside the words. Of 0.1 to 0.5, the smallest of the best for the first set of known
+questions (`benchmarks/search.py`); the second set was not used for it."""
+
 EMPTY_QUERY = ParsedQuery(())
 """A query without words."""
+
+Why = Literal["", "words", "meaning", "both"]
+"""Why a document was found; empty for a search without a model."""
+
+MayFind = Callable[[str], bool]
+"""Whether a document, by its path, may be found by meaning."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentHit:
-    """A matching document. A higher `score` is better; scores are comparable only within one search."""
+    """A matching document. A higher `score` is better; scores are comparable only within one search.
+
+    `near` is the number of the nearest section (documents/sections.py), for a document near the query's meaning.
+    """
 
     row: DocumentRow
     score: float
+    why: Why = ""
+    near: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +83,7 @@ class Search:
     """The result of a search, from an offset on.
 
     `total` is the number of matching documents, `every` says that each has all the words, `suggestion` is the probably
-    intended query, `reading` the parsed query.
+    intended query, `reading` the parsed query. `by_meaning` is the number of documents that have none of the words.
     """
 
     hits: list[DocumentHit]
@@ -68,6 +91,12 @@ class Search:
     every: bool = True
     suggestion: str | None = None
     reading: ParsedQuery = EMPTY_QUERY
+    by_meaning: int = 0
+
+
+def may_find_all(path: str) -> bool:
+    """Allow every document."""
+    return True
 
 
 def is_all(query: str) -> bool:
@@ -82,9 +111,11 @@ def search(
     limit: int,
     offset: int = 0,
     seconds: float = MAX_SEARCH_SECONDS,
+    may_find: MayFind = may_find_all,
 ) -> Search:
     """Return the documents that match a query and have these labels (`top`, `grp`), at most `limit` from `offset` on.
 
+    Only documents that `may_find` allows, by path, are ranked by meaning; the caller filters those found by words.
     Raises WrongArguments for a query or an offset beyond its limit, TimedOut for a search longer than `seconds`.
     """
     if len(query) > MAX_QUERY_CHARACTERS:
@@ -95,7 +126,11 @@ def search(
         chosen = [row for row in folder_index.rows.values() if _has_labels(row, where)]
         chosen.sort(key=lambda row: (row.title.casefold(), row.key))
         return Search([DocumentHit(row, 0.0) for row in chosen[offset : offset + limit]], len(chosen))
-    return _ask_index(folder_index, seconds, lambda index: _search(folder_index, index, query, where, limit, offset))
+
+    def ask(index: Index) -> Search:
+        return _search(folder_index, index, query, where, limit, offset, may_find)
+
+    return _ask_index(folder_index, seconds, ask)
 
 
 def matches(folder_index: FolderIndex, query: str, document: Document) -> list[Match]:
@@ -110,19 +145,71 @@ def matches(folder_index: FolderIndex, query: str, document: Document) -> list[M
 
 
 def _search(
-    folder_index: FolderIndex, index: Index, query: str, where: Mapping[str, str], limit: int, offset: int
+    folder_index: FolderIndex,
+    index: Index,
+    query: str,
+    where: Mapping[str, str],
+    limit: int,
+    offset: int,
+    may_find: MayFind,
 ) -> Search:
     reading = index.read(query)
     if not reading.words or limit < 1:
         return Search([], 0, reading=reading)
     expression, total, every = _choose(index, reading, where)
-    scores = _scores(index, reading, expression, where, offset + limit)
     rows = folder_index.rows
-    hits = [
-        DocumentHit(row, float(f"{score:.4g}")) for key, score in scores.items() if (row := rows.get(key)) is not None
-    ]
+    is_exact = total > 0 and asks_for_words(query)
+    near = _find_near(folder_index, query, is_exact, partial(_may_find, rows, where, may_find))
+    worded = index.having(expression, where) if near is not None else set[str]()
+    scores = _scores(index, reading, expression, where, offset + limit)
+    if near:
+        scores = _fuse(rows, query, scores, near)
+    hits = []
+    for key, score in scores.items():
+        if (row := rows.get(key)) is not None:
+            section = near[key].section if near and key in near else None
+            hits.append(DocumentHit(row, float(f"{score:.4g}"), _explain(near, worded, key), section))
     hits.sort(key=lambda hit: (-hit.score, hit.row.key))
-    return Search(hits[offset : offset + limit], total, every, reading.suggestion, reading)
+    others = len((near or {}).keys() - worded)
+    found = hits[offset : offset + limit]
+    return Search(found, total + others, every and not others, reading.suggestion, reading, others)
+
+
+def _find_near(folder_index: FolderIndex, query: str, is_exact: bool, may_find: MayFind) -> dict[str, Near] | None:
+    """Return the documents near the meaning of a query, by path; None without a model.
+
+    A query of exact words that documents have is near none. `may_find` decides before the documents are ranked.
+    """
+    meaning = folder_index.meaning
+    if not meaning.is_possible:
+        return None
+    return {} if is_exact else {near.key: near for near in meaning.find(query, may_find)}
+
+
+def _may_find(rows: Mapping[str, DocumentRow], where: Mapping[str, str], allows: MayFind, key: str) -> bool:
+    """Whether a document exists, has these labels, and is allowed."""
+    row = rows.get(key)
+    return row is not None and (not where or _has_labels(row, where)) and allows(key)
+
+
+def _fuse(
+    rows: Mapping[str, DocumentRow], query: str, scores: Mapping[str, float], near: Mapping[str, Near]
+) -> dict[str, float]:
+    """Return the scores by words and by meaning together; a title that is the query stays first."""
+    fused = fused_scores(scores, {key: one.cosine for key, one in near.items()}, MEANING_WEIGHT)
+    best = max(scores.values(), default=0.0)
+    for key in scores:
+        if key in rows and rows[key].title.casefold() == query.strip().casefold():
+            fused[key] += best
+    return fused
+
+
+def _explain(near: Mapping[str, Near] | None, worded: set[str], key: str) -> Why:
+    if near is None:
+        return ""
+    if key not in near:
+        return "words"
+    return "both" if key in worded else "meaning"
 
 
 def _choose(index: Index, reading: ParsedQuery, where: Mapping[str, str]) -> tuple[str, int, bool]:

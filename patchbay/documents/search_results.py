@@ -13,9 +13,11 @@ import orjson
 
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import NoDocument, Unreadable
+from patchbay.documents.headings import Heading
 from patchbay.documents.index import Document, DocumentRow
 from patchbay.documents.passages import passages
-from patchbay.documents.search import DocumentHit, Search, is_all
+from patchbay.documents.search import DocumentHit, MayFind, Search, is_all, may_find_all
+from patchbay.documents.sections import sections
 
 DEFAULT_LIMIT = 20
 """Documents in a page of results, unless the caller asks for another number."""
@@ -42,11 +44,15 @@ def answered(
     limit: int | None = None,
     offset: int = 0,
     with_content: bool = False,
+    may_find: MayFind = may_find_all,
 ) -> Json:
-    """Return a page of results as JSON. `summary` returns the members of a row, at least `uri` and `title`."""
+    """Return a page of results as JSON. `summary` returns the members of a row, at least `uri` and `title`.
+
+    Only paths that `may_find` are ranked by meaning; the caller filters the results that are found by words.
+    """
     library.catch_up()
     most = limit or (MAX_LIMIT if is_all(query) else DEFAULT_LIMIT)
-    found = library.search(query, where, most, offset)
+    found = library.search(query, where, most, offset, may_find)
     results: list[Json] = []
     shown, gone, size, room = 0, 0, 0, MAX_CONTENT_BYTES if with_content else 0
     for hit in found.hits:
@@ -90,6 +96,8 @@ def told(value: Json) -> str:
     if not value["results"]:
         return "\n\n".join(filter(None, ("No document was found.", meant, late)))
     some = "" if value["every"] else " Documents with some of the words are listed too."
+    if any(one.get("why") == "meaning" for one in value["results"]):
+        some = " Documents with some of the words, or of a similar meaning, are listed too."
     least = "At least " if value.get("behind") else ""
     parts = [f"{least}{value['total']} found, {len(value['results'])} shown.{some}", meant, late]
     parts += [_result_as_text(one) for one in value["results"]]
@@ -114,11 +122,20 @@ def _current(library: Library, hit: DocumentHit) -> Document | None:
 
 def _result(found: Search, hit: DocumentHit, document: Document, summary: Callable[[DocumentRow], Json]) -> Json:
     where = passages(found.reading, document.front.body, document.front.lines)
-    result = summary(hit.row) | {"score": hit.score}
-    if where.section is not None:
-        result["section"] = {"title": where.section.title, "anchor": where.section.anchor}
+    result = summary(hit.row) | {"score": hit.score} | ({"why": hit.why} if hit.why else {})
+    section = _near_section(hit, document) if hit.why == "meaning" or where.section is None else where.section
+    if section is not None:
+        result["section"] = {"title": section.title, "anchor": section.anchor}
     result["matches"] = [{"line": match.line, "text": match.text} for match in where.lines]
     return result
+
+
+def _near_section(hit: DocumentHit, document: Document) -> Heading | None:
+    """Return the heading of the section that is nearest to the query; None before the first heading."""
+    if hit.near is None:
+        return None
+    found = sections(document.row.title, document.front.body)
+    return found[hit.near].heading if hit.near < len(found) else None
 
 
 def _result_as_text(one: Json) -> str:
@@ -126,6 +143,7 @@ def _result_as_text(one: Json) -> str:
     address = f"{one['uri']} (score {one['score']:g})"
     lines = [f"## {one['title']}", address]
     lines += [f"Section: {section['title']} (#{section['anchor']})"] if section else []
+    lines += ["Found by its meaning; it has none of the words."] if one.get("why") == "meaning" else []
     lines += [one["description"]] if one.get("description") else []
     lines += [f"Tags: {', '.join(one['tags'])}"] if one.get("tags") else []
     lines += [f"- line {match['line']}: {match['text']}" for match in one["matches"]]

@@ -26,6 +26,7 @@ from typing import Self
 
 from patchbay.errors import ConfigError
 from patchbay.fulltext import tables
+from patchbay.fulltext.attachments import Attachments
 from patchbay.fulltext.query import ParsedQuery, parse_query
 from patchbay.fulltext.time_limit import TimeLimit
 from patchbay.fulltext.vocabulary import IndexVocabulary, KnownForms, endings, question_marks
@@ -142,17 +143,15 @@ class Index:
 
     def remove(self, *keys: str) -> int:
         """Remove documents; return how many existed."""
-        with self._lock, self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._writing():
             return sum(self._remove(key) for key in set(keys))
 
     def label_each(self, name: str, values: Mapping[str, str]) -> None:
         """Set one label of documents, by key; their texts stay unchanged. Raises ValueError for unknown names."""
         self._check_names((name,), self._labels)
-        with self._lock, self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._writing() as connection:
             changes = ((value, key) for key, value in values.items())
-            self._connection.executemany(f"UPDATE entry SET l_{name} = ? WHERE key = ?", changes)
+            connection.executemany(f"UPDATE entry SET l_{name} = ? WHERE key = ?", changes)
 
     def labels(self) -> dict[str, dict[str, str]]:
         """Return the labels of every document, by key."""
@@ -160,6 +159,15 @@ class Index:
         with self._reading() as connection:
             rows = connection.execute(f"SELECT key{names} FROM entry")
             return {key: dict(zip(self._labels, values, strict=True)) for key, *values in rows}
+
+    def labels_of(self, keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the labels of some documents, by key, without those that the index lacks."""
+        names = "".join(f", l_{name}" for name in self._labels)
+        with self._reading() as connection:
+            rows = (
+                connection.execute(f"SELECT key{names} FROM entry WHERE key = ?", (key,)).fetchone() for key in keys
+            )
+            return {row[0]: dict(zip(self._labels, row[1:], strict=True)) for row in rows if row is not None}
 
     def clear(self) -> None:
         """Remove all documents."""
@@ -244,6 +252,11 @@ class Index:
         with self._reading() as connection:
             return int(connection.execute(sql, (expression, *where.values())).fetchone()[0])
 
+    def attachments(self, label: str) -> Attachments:
+        """Return the attachments of the documents, each of which its key and this label identify."""
+        self._check_names((label,), self._labels)
+        return Attachments(self._reading, self._writing, label)
+
     def within_seconds(self, seconds: float) -> AbstractContextManager[None]:
         """Limit the time of this thread's searches in the block. Raises TimedOut after `seconds`."""
         return self._limit.within_seconds(seconds)
@@ -271,6 +284,13 @@ class Index:
         """Close the connections. The garbage collector also closes them."""
         with self._lock:
             self._closer()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection for writing, in a transaction."""
+        with self._lock, self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

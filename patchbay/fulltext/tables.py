@@ -1,7 +1,8 @@
 """The tables of a full-text index in SQLite: a database is opened, checked, and given empty tables.
 
 `entry` has a row for each document with its key and labels, `found` its texts in FTS5, `word` each word of any text
-beside its form without accents, `about` the names of the columns and labels that the tables were made for.
+beside its form without accents, `attachment` what was made from the texts (attachments.py), `about` the
+names of the columns and labels that the tables were made for.
 Source: https://www.sqlite.org/fts5.html.
 """
 
@@ -39,7 +40,7 @@ def make(connection: sqlite3.Connection, columns: Iterable[str], labels: Sequenc
     """Begin a transaction in which empty tables take the place of those that are there."""
     typed = "".join(f", l_{name} TEXT NOT NULL" for name in labels)
     connection.execute("BEGIN IMMEDIATE")
-    for table in ("entry", "found", "word"):
+    for table in ("entry", "found", "word", "attachment", "attachment_kind"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
     tokenizer = "porter unicode61 remove_diacritics 2"
     connection.execute(f"CREATE VIRTUAL TABLE found USING fts5({names(columns)}, tokenize='{tokenizer}')")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
+from patchbay.embeddings.selection import select
 from tests.checkout import ROOT
+from tests.embeddings.small_models import make_model
 
 
 def server(name: str, *tools: str) -> Server:
@@ -29,7 +32,7 @@ def names(found: list[object]) -> list[str]:
 def test_servers_and_tools_are_found_by_their_words() -> None:
     directory = Directory()
     servers = [server("north", "dig_hole", "fill_hole"), server("south", "dig_well")]
-    found = directory.find(servers, "dig")
+    found = [each for each in directory.find(servers, "dig") if each.why != "meaning"]
     assert {(each.kind, each.server, each.name, each.place) for each in found} == {
         ("tool", "north", "dig_hole", 1),
         ("tool", "south", "dig_well", 1),
@@ -72,3 +75,18 @@ def test_a_program_that_ends_while_the_index_is_made_ends_quietly() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_entry_is_found_by_its_meaning_and_only_where_it_may_be_seen(tmp_path: Path) -> None:
+    select(str(make_model(tmp_path)))
+    try:
+        directory = Directory()
+        servers = [server("kitchen", "broth"), server("darkroom", *(f"photo_{number}" for number in range(30)))]
+        (found,) = directory.find(servers, "soup", "tool")
+        assert (found.name, found.why, found.snippet) == ("broth", "meaning", "Do broth.")
+        assert directory.find(servers, "soup", "resource") == []
+        seen = directory.find(servers, "image", "tool", 50, lambda entry: entry.name == "photo_7")
+        assert [entry.name for entry in seen] == ["photo_7"]
+        assert directory.find(servers[1:], "soup", "tool") == []
+    finally:
+        select("")

@@ -12,8 +12,10 @@ from patchbay.catalogue.public_names import public_name
 from patchbay.catalogue.search import ToolSearch, searchable_texts
 from patchbay.config import parse_listing
 from patchbay.descriptors import Descriptor
+from patchbay.embeddings.selection import select
 from patchbay.errors import ConfigError
 from tests.catalogue.conftest import Bench
+from tests.embeddings.small_models import make_model
 
 WANTED = {
     "create_issue github": "github__create_issue",
@@ -198,3 +200,29 @@ def test_a_call_reads_only_where_every_tool_does() -> None:
     reads = Descriptor("tool", "r", {"name": "r", "inputSchema": {}, "annotations": {"readOnlyHint": True}})
     assert search_descriptors({"r": reads})[CALL].wire["annotations"] == {"readOnlyHint": True}
     assert "annotations" not in search_descriptors({"r": reads, **tools_of("w")})[CALL].wire
+
+
+def test_a_tool_is_found_by_what_it_is_for_in_other_words_and_first_by_its_name(tmp_path: Path) -> None:
+    tools = {
+        "box__resize": tool("box__resize", "Change the scale of an image."),
+        "box__cook": tool("box__cook", "Make a broth."),
+        "box__photo_duty": tool("box__photo_duty", "Guard a thing."),
+    }
+    select(str(make_model(tmp_path)))
+    try:
+        search = ToolSearch(tools)
+        assert names(search, "picture size") == ["box__resize", "box__photo_duty"]
+        assert names(search, "cook") == ["box__cook"]
+        assert names(search, "photo_duty") == ["box__photo_duty"]
+        select("off")
+        assert "hint" in ToolSearch(tools).search("soup")
+    finally:
+        select("")
+
+
+def test_a_tool_that_a_caller_may_not_see_is_not_near_either(tmp_path: Path) -> None:
+    select(str(make_model(tmp_path)))
+    try:
+        assert names(ToolSearch({"cook": tool("cook", "Make a broth.")}), "photo size") == []
+    finally:
+        select("")

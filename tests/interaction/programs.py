@@ -166,7 +166,8 @@ def running_hub(
     port = free_port()
     command = [*prefix, sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(servers)]
-    command += ["--enable", enable, *options]
+    # Vectors are made in the background: with them, the score of a document changes between two searches.
+    command += ["--enable", enable, "--embeddings", "off", *options]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder, environment=environment) as process:
         yield Hub(url, servers, folder / "log", process.pid)

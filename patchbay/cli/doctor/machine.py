@@ -14,6 +14,8 @@ from pathlib import Path
 from patchbay.assets import PACKAGE
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word
+from patchbay.embeddings.selection import INSTALL, WHEEL, missing_libraries, wheel_files
+from patchbay.embeddings.selection import OFF as WITHOUT_MODEL
 from patchbay.processes import sandbox
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.programs import OFF, describe_missing_protections
@@ -39,6 +41,7 @@ def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ch
     yield check_package(packages_distributions().get("patchbay", ()))
     yield check_sqlite(*describe_library())
     folder = next(path for path in (settings.data, *settings.data.parents) if path.exists())
+    yield check_meaning(settings.embeddings, missing_libraries(), wheel_files() is not None)
     yield check_disk(folder, shutil.disk_usage(folder).free, (settings.data / RESERVE_FILE).exists())
     yield check_clock(time.time(), _newest_file(settings.data))
     yield check_proxies(environ)
@@ -72,6 +75,15 @@ def check_package(distributions: Collection[str]) -> CheckResult:
 def check_sqlite(version: str, defect: str | None) -> CheckResult:
     """Check the version of the SQLite library."""
     return warning("SQLite", defect, "pip install pysqlite3-binary") if defect else ok("SQLite", version)
+
+
+def check_meaning(chosen: str, missing: Collection[str], has_default: bool) -> CheckResult:
+    """Check which model search by meaning has: the setting `embeddings`, and the packages of the extra `semantic`."""
+    if chosen == WITHOUT_MODEL:
+        return ok("search", "by words; search by meaning is switched off (embeddings)")
+    if missing or not (chosen or has_default):
+        return ok("search", f"by words; to find what is said in other words too: {INSTALL}")
+    return ok("search", f"by words and by meaning, with the model {chosen or WHEEL}")
 
 
 def check_disk(folder: Path, free: int, can_collect: bool) -> CheckResult:

@@ -16,6 +16,7 @@ from patchbay.documents.history import Version
 from patchbay.documents.index import DocumentRow
 from patchbay.documents.search import MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import answered
+from patchbay.embeddings.selection import INSTALL
 from patchbay.errors import InvalidParams
 from patchbay.hosts.path_prefix import add_prefix
 from patchbay.web.documents.libraries import ShownLibrary, find_library
@@ -51,6 +52,7 @@ class _ReaderViews:
         folder = request.args.get("folder", "").strip("/")
         data = {"server": shown.server, "query": query, "found": found, **list_folder(shown, shown.rows(), folder)}
         data["left_out"] = list_left_out(shown, folder)
+        data["meaning"] = describe_meaning(shown)
         return self._page(shown, "documents.html", data)
 
     def _document(self, shown: ShownLibrary, path: str) -> Response:
@@ -105,7 +107,7 @@ def find_documents(shown: ShownLibrary, query: str) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None and offset < MAX_SEARCHED and len(results) < MAX_RESULTS:
-        found = answered(shown.library, query, {}, describe, limit=MAX_RESULTS, offset=offset)
+        found = answered(shown.library, query, {}, describe, limit=MAX_RESULTS, offset=offset, may_find=shown.may_read)
         results += [each for each in found["results"] if shown.may_read(each["path"])]
         offset = found.get("nextOffset")
     return {"query": query, "total": len(results[:MAX_RESULTS]), "results": results[:MAX_RESULTS]}
@@ -127,6 +129,19 @@ def list_folder(shown: ShownLibrary, rows: Sequence[DocumentRow], folder: str) -
         "total": len(here),
         "pending": shown.library.pending,
     }
+
+
+def describe_meaning(shown: ShownLibrary) -> dict[str, Any]:
+    """Return whether documents are found by meaning too, how many of them are not yet, and what to install for it.
+
+    The number comes from all documents: a reader who may not read each of them gets 0.
+    """
+    library = shown.library
+    if not library.has_meaning:
+        return {"is_on": False, "pending": 0, "documents": 0, "install": INSTALL}
+    count = len(shown.rows())
+    pending = library.not_embedded if count == len(library.rows()) else 0
+    return {"is_on": True, "pending": pending, "documents": count, "install": ""}
 
 
 def list_left_out(shown: ShownLibrary, folder: str) -> list[dict[str, str]]:

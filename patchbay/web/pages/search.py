@@ -5,8 +5,9 @@ The form uses GET: it works without scripts, and each search has a URL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -18,6 +19,9 @@ from patchbay.web.pages.answers import list_answer
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.entries import entry_link
 from patchbay.web.pages.site import Site
+
+Places = Mapping[tuple[str, str, str], int]
+"""Server, kind and name of an entry -> its number among its kind on the page of its server."""
 
 MAX_HITS = 100
 """Results of one search, at most."""
@@ -56,18 +60,28 @@ class _SearchViews:
         every = self._site.catalogue.all()
         if seen.shows_everything:
             return query, kind, self._site.directory.find(every, query, kind, MAX_HITS)
-        found = self._site.directory.find(every, query, kind, MAX_SEARCHED_HITS)
-        return query, kind, visible_entries(found, seen.all())[:MAX_HITS]
+        places = place_entries(seen.all())
+        may_see = partial(_is_placed, places)
+        found = self._site.directory.find(every, query, kind, MAX_SEARCHED_HITS, may_see)
+        return query, kind, visible_entries(found, places)[:MAX_HITS]
 
 
-def visible_entries(found: Iterable[DirectoryEntry], servers: Iterable[Server]) -> list[DirectoryEntry]:
-    """The results that are on these servers, as a reader may see them, with their places on the reader's pages."""
-    places = {
+def _is_placed(places: Places, entry: DirectoryEntry) -> bool:
+    return (entry.server, entry.kind, entry.name) in places
+
+
+def place_entries(servers: Iterable[Server]) -> Places:
+    """Return the places of all entries of these servers, as a reader may see them, on the reader's pages."""
+    return {
         (server.name, kind, name): place
         for server in servers
         for kind, names in entry_names(server).items()
         for place, name in enumerate(names, 1 if kind != "server" else 0)
     }
+
+
+def visible_entries(found: Iterable[DirectoryEntry], places: Places) -> list[DirectoryEntry]:
+    """Return the results that have a place, with their places."""
     keys = [(entry.server, entry.kind, entry.name) for entry in found]
     return [replace(entry, place=places[key]) for entry, key in zip(found, keys, strict=True) if key in places]
 
@@ -82,7 +96,7 @@ def hit_row(entry: DirectoryEntry) -> dict[str, Any]:
         "title": entry.title,
         "snippet": entry.snippet,
         "page": f"{page_path(entry.server)}{place}",
-    }
+    } | ({"why": entry.why} if entry.why else {})
 
 
 def search_blueprint(site: Site) -> Blueprint:

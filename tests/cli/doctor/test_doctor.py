@@ -15,6 +15,7 @@ from patchbay.cli.doctor.machine import (
     check_clock,
     check_confinement,
     check_disk,
+    check_meaning,
     check_package,
     check_programs,
     check_proxies,
@@ -62,6 +63,14 @@ def test_broken_servers_missing_programs_and_a_taken_port_are_problems(tmp_path:
     assert all(row["mend"] for row in found.values() if row["grade"] != "ok")
 
 
+def test_the_doctor_says_what_search_by_meaning_would_bring_and_which_model_it_has() -> None:
+    assert "pip install 'patchbay-hub[semantic]'" in check_meaning("", ["numpy"], True).sentence
+    assert "pip install 'patchbay-hub[semantic]'" in check_meaning("", [], False).sentence
+    assert "wordllama" in check_meaning("", [], True).sentence
+    assert "/models/notes" in check_meaning("/models/notes", [], True).sentence
+    assert "switched off" in check_meaning("off", [], True).sentence
+
+
 @pytest.mark.parametrize(
     ("verdict", "grade", "mend"),
     [
@@ -70,6 +79,7 @@ def test_broken_servers_missing_programs_and_a_taken_port_are_problems(tmp_path:
         (check_package(["patchbay-hub"]), "ok", ""),
         (check_package([]), "ok", ""),
         (check_sqlite("3.40.0", "a defect"), "warning", "pysqlite3"),
+        (check_meaning("", ["numpy"], False), "ok", ""),
         (check_disk(Path("/"), 1, True), "problem", "patchbay gc"),
         (check_disk(Path("/"), 1, False), "problem", "du -xh / | sort -h"),
         (check_disk(Path("/"), 100 * 1024**2, False), "warning", "patchbay gc"),

@@ -11,7 +11,12 @@ from urllib.parse import quote
 import pytest
 from werkzeug.test import TestResponse
 
+from patchbay.documents.collection import Library
+from patchbay.embeddings.selection import select
+from patchbay.web.documents.libraries import ShownLibrary
+from patchbay.web.documents.reader import describe_meaning, find_documents
 from patchbay.web.rendering.markdown import ELEMENTS
+from tests.embeddings.small_models import make_model
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, get, links, read, read_json, set_variable
 from tests.wire.hostile import HOSTILE, Reader
@@ -256,3 +261,32 @@ def test_grants_hide_documents_from_every_list_and_search(hub: Hub) -> None:
         set_variable(hub, "access", b'{"grants": [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]}', "lift")
         hub.catalogue.refresh()
     assert get(hub, GUIDE_PAGE).status_code == 200
+
+
+def test_the_page_says_how_many_documents_meaning_does_not_know_yet_but_not_to_readers_of_some(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for name in ("a.md", "b.md"):
+        (tmp_path / "notes" / name).write_text("# Photo\n")
+    select(str(make_model(tmp_path / "model")))
+    try:
+        with Library(tmp_path / "notes") as library:
+            library.refresh()
+            everything = ShownLibrary("notes", library, lambda path: True)
+            assert describe_meaning(everything) == {"is_on": True, "pending": 2, "documents": 2, "install": ""}
+            some = ShownLibrary("notes", library, lambda path: path == "a.md")
+            assert describe_meaning(some) == {"is_on": True, "pending": 0, "documents": 1, "install": ""}
+            library.embed()
+            assert describe_meaning(everything)["pending"] == 0
+            found = find_documents(some, "image")
+            assert [(each["path"], each["why"]) for each in found["results"]] == [("a.md", "meaning")]
+    finally:
+        select("")
+
+
+def test_the_page_says_what_the_extra_would_bring(hub: Hub) -> None:
+    try:
+        select("off")
+        assert "patchbay-hub[semantic]" in read(hub, "/servers/jane/documents")
+    finally:
+        select("")
+    assert "patchbay-hub[semantic]" not in read(hub, "/servers/jane/documents")
