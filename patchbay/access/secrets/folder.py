@@ -14,7 +14,7 @@ from pathlib import Path
 from patchbay.access.secrets.names import MAX_VALUE_BYTES, SecretRefused, check_value, is_secret_like
 from patchbay.errors import InvalidParams
 
-TRIES = 5
+TRIES = 100
 """Attempts to read a file while its folder is being replaced."""
 
 
