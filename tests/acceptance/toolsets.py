@@ -30,7 +30,7 @@ from tests.acceptance.together import START_SECONDS, with_own_programs
 from tests.browser.keyboard import press, step_to, write
 from tests.browser.tabs import Tab, launched
 from tests.interaction.balanced import running_nodes
-from tests.interaction.peers import MODERN, Json
+from tests.interaction.peers import MODERN, Json, PythonSdk
 from tests.interaction.programs import Hub, running_hub
 from tests.interaction.toolset_uses import (
     InRoom,
@@ -174,9 +174,8 @@ def read_json(url: str) -> Any:
 
 
 def names_of(hub: Hub, server: str) -> set[str]:
-    """Return the names of the tools of a server; empty while there is none."""
-    rows = {one["name"]: one for one in read_json(f"{hub.url}/servers")}
-    return {tool["name"] for tool in read_json(f"{hub.url}/servers/{server}")["tools"]} if server in rows else set()
+    """Return the names of the tools of a server."""
+    return set(PythonSdk("legacy").tools(hub.endpoint(server)))
 
 
 def wait_until_listed(hub: Hub) -> None:
