@@ -20,6 +20,7 @@ from tests.source_modules import Module, read
 
 ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     (
+        "app_uris",
         "assets",
         "background",
         "callback_mailbox",

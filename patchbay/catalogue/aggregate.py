@@ -19,13 +19,11 @@ from typing import Any
 
 import orjson
 
+from patchbay.app_uris import APP_SCHEME, names_app, public_uri, split_app_uri, with_public_app
 from patchbay.catalogue.hub_listing import AggregateListing
 from patchbay.catalogue.public_names import (
-    APP_SCHEME,
     former_public_name,
     public_name,
-    public_uri,
-    split_app_uri,
     whole_name,
 )
 from patchbay.catalogue.reading.skills import Skill
@@ -48,9 +46,6 @@ MAX_CACHED_LINES = 4096
 
 NAMED = frozenset(("tools", "prompts", "events"))
 """The lists whose entries have names; those of the others have URIs."""
-
-OLD_APP_MEMBER = "ui/resourceUri"
-"""The earlier member of a tool's `_meta` for the URI of its app (SEP-1865, deprecated)."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,7 @@ class Aggregate(Server):
         this name that apps may not call counts too: the call of its own app must not reach another server.
         """
         found = [owner for owner in self.owners["tools"].values() if owner[1] == name]
-        ours = [one for one in found if any(map(names_app, one[0].tools.values()))]
+        ours = [one for one in found if any(names_app(each.wire) for each in one[0].tools.values())]
         return ours[0] if len(ours) == 1 and ours[0][0].tools[name].is_for_apps else None
 
     def app_resource(self, uri: str) -> Server | None:
@@ -320,7 +315,7 @@ def _renamed(kind: str, public: str, server: Server, key: str, one: Descriptor) 
     The title of a tool or prompt has the whole name where the public name has not.
     """
     if kind in NAMED:
-        wire = _with_public_app(server.name, {**one.wire, "name": public})
+        wire = with_public_app(server.name, {**one.wire, "name": public})
         others: tuple[str, ...] = ()
         whole = whole_name(server.name, key)
         if kind != "events" and not public.startswith(whole):
@@ -336,28 +331,6 @@ def _title_with_name(wire: Mapping[str, Any], whole: str) -> str:
     annotations = wire.get("annotations")
     title = wire.get("title") or (annotations.get("title") if isinstance(annotations, Mapping) else None)
     return f"{title} ({whole})" if isinstance(title, str) and title else whole
-
-
-def _with_public_app(server: str, wire: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's wire form with the public URI of its app; every other member of `_meta` stays (SEP-1865)."""
-    meta = wire.get("_meta")
-    if not isinstance(meta, Mapping):
-        return wire
-    fresh, ui = dict(meta), meta.get("ui")
-    if isinstance(ui, Mapping) and isinstance(ui.get("resourceUri"), str):
-        fresh["ui"] = {**ui, "resourceUri": public_uri(server, ui["resourceUri"])}
-    if isinstance(meta.get(OLD_APP_MEMBER), str):
-        fresh[OLD_APP_MEMBER] = public_uri(server, meta[OLD_APP_MEMBER])
-    return {**wire, "_meta": fresh}
-
-
-def names_app(tool: Descriptor) -> bool:
-    """Whether a tool has an app that shows its results."""
-    meta = tool.wire.get("_meta")
-    if not isinstance(meta, Mapping):
-        return False
-    ui = meta.get("ui")
-    return OLD_APP_MEMBER in meta or (isinstance(ui, Mapping) and "resourceUri" in ui)
 
 
 def _merge_skills(parts: list[Server], refused: dict[str, list[Problem]]) -> dict[str, Skill]:

@@ -1,4 +1,4 @@
-"""Public names in the aggregate: `server__tool`, at most 49 letters, digits, `_`, `-`; `ui://server/rest` for apps.
+"""Public names in the aggregate: `server__tool`, at most 49 letters, digits, `_`, `-`.
 
 Desktop clients reject a whole server for one name with other characters or more than 64 of them, and some put a prefix
 with the name of the hub before it: Claude Code `mcp__patchbay__`, 15 characters. A public name depends only on the
@@ -6,10 +6,6 @@ server's name and the tool's name, and no two pairs share one: a pair whose plai
 character, is ambiguous, or ends like a digest gets a digest of the pair at its end. A name that is cut keeps the
 beginning of the server's name and that of the tool's name. Names of at most 64 characters, which earlier versions
 listed, can still be called.
-
-The URI of an app (`ui://rest`) gets the name of its server as first part. A server's name has no slash, so that two
-servers never share a URI, and a URI names the server that reads it even where no list has it.
-Source: SEP-1865 (MCP Apps), resource discovery.
 """
 
 from __future__ import annotations
@@ -34,9 +30,6 @@ MAX_CACHED_NAMES = 65_536
 """Maximum number of cached public names."""
 
 SEPARATOR = "__"
-
-APP_SCHEME = "ui://"
-"""The scheme of the resources that are apps (SEP-1865)."""
 
 _ALLOWED = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_FORMER_CHARACTERS}}}")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
@@ -85,17 +78,6 @@ def _end_with_digest(text: str, digested: str, limit: int) -> str:
     """Return at most `limit` characters: the beginning of a text, and a digest at the end."""
     digest = sha256(digested.encode()).hexdigest()[:DIGEST_DIGITS]
     return f"{text[: limit - DIGEST_DIGITS - 1]}_{digest}"
-
-
-def public_uri(server: str, uri: str) -> str:
-    """Return the public URI of a server's resource or template: that of an app names the server, others stay."""
-    return f"{APP_SCHEME}{server}/{uri[len(APP_SCHEME) :]}" if uri.startswith(APP_SCHEME) else uri
-
-
-def split_app_uri(uri: str) -> tuple[str, str] | None:
-    """Return the server of the public URI of an app, and the URI on that server; None for any other URI."""
-    server, slash, rest = uri[len(APP_SCHEME) :].partition("/")
-    return (server, APP_SCHEME + rest) if uri.startswith(APP_SCHEME) and server and slash and rest else None
 
 
 def _is_plain(server: str, plain: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import FIRST_PAUSE_SECONDS, NEXT_PAUSE, PAUSE, TASKS, Call, Cancelled, Events, Stopping
+from patchbay.app_uris import public_links
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
 from patchbay.catalogue.servers import ServerCache
@@ -36,7 +37,7 @@ from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.jobs.deferring import defer, is_job
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.routing import public_contents, public_links
+from patchbay.protocol.routing import public_contents
 from patchbay.protocol.run_tool import (
     ToolRun,
     UnknownTool,

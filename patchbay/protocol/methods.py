@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.activation import TASKS
-from patchbay.catalogue.aggregate import Aggregate, names_app
+from patchbay.app_uris import names_app
+from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS
@@ -91,7 +92,7 @@ def _extensions(context: RequestContext) -> dict[str, Any]:
         found[TASKS] = {}
     if context.server.skills:
         found[SKILLS] = {"directoryRead": True}
-    if context.caller.extends(APPS) and any(names_app(one) for one in context.server.tools.values()):
+    if context.caller.extends(APPS) and any(names_app(one.wire) for one in context.server.tools.values()):
         found[APPS] = {}
     if has_groups(context):
         found[GROUPS] = {"listChanged": False}

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from patchbay.app_uris import APP_SCHEME, split_app_uri
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.listing import CALL, SEARCH
-from patchbay.catalogue.public_names import APP_SCHEME, former_public_name, public_name, public_uri, split_app_uri
+from patchbay.catalogue.public_names import former_public_name, public_name
 from patchbay.catalogue.script_tools import SCRIPT_TOOLS
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
@@ -26,7 +27,6 @@ from patchbay.jsonrpc import Request
 from patchbay.upstreams.lists.snapshots import APP
 
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
-_LINKS = frozenset(("resource_link", "resource"))
 
 
 class RoutedRequest(NamedTuple):
@@ -154,23 +154,6 @@ def public_contents(
         is_foreign = whole is not None and isinstance(name, str) and name != uri and not whole.may_name(server, name)
         shown.append({**one, "uri": asked} if name == uri or is_foreign else one)
     return shown
-
-
-def public_links(blocks: list[dict[str, Any]], server: str) -> list[dict[str, Any]]:
-    """Return the content of a result of a server with the public URIs of its apps, for the endpoint of all servers.
-
-    There `ui://page` leads nowhere, and `ui://NAME/page` to the server NAME. Other URIs stay.
-    """
-    return [_with_public_uri(one, server) if one.get("type") in _LINKS else one for one in blocks]
-
-
-def _with_public_uri(block: dict[str, Any], server: str) -> dict[str, Any]:
-    """Return a link or an embedded resource with its public URI."""
-    inner = block.get("resource")
-    if isinstance(inner, dict):
-        return {**block, "resource": _with_public_uri(inner, server)}
-    uri = block.get("uri")
-    return {**block, "uri": public_uri(server, uri)} if isinstance(uri, str) else block
 
 
 def _called(params: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from patchbay.catalogue.public_names import APP_SCHEME, public_uri
+from patchbay.app_uris import APP_SCHEME, public_uri
 from patchbay.catalogue.reading.uri_templates import MAX_URI_CHARACTERS, UriTemplate, compile_template
 from patchbay.catalogue.rows import BOOT, is_room_name
 from patchbay.catalogue.servers import Server

@@ -19,8 +19,8 @@ import orjson
 from patchbay.access.control import AccessControl
 from patchbay.access.principals import Principal
 from patchbay.activation import PAUSE, CancelFlag
+from patchbay.app_uris import public_uri
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.public_names import public_uri
 from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.catalogue.public_names import APP_SCHEME
+from patchbay.app_uris import APP_SCHEME
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
