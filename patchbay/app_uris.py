@@ -39,6 +39,29 @@ def names_app(wire: Mapping[str, Any]) -> bool:
     return OLD_APP_MEMBER in meta or (isinstance(ui, Mapping) and "resourceUri" in ui)
 
 
+def find_app(wire: Mapping[str, Any]) -> str | None:
+    """Return the URI of the app that shows the results of a tool; None for a tool without one."""
+    meta = wire.get("_meta")
+    if not isinstance(meta, Mapping):
+        return None
+    ui = meta.get("ui")
+    found = ui.get("resourceUri") if isinstance(ui, Mapping) else None
+    uri = found if isinstance(found, str) else meta.get(OLD_APP_MEMBER)
+    return uri if isinstance(uri, str) and uri.startswith(APP_SCHEME) else None
+
+
+def without_app(wire: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's wire form without the URI of an app; who may call it stays (SEP-1865, visibility)."""
+    meta = wire.get("_meta")
+    if not isinstance(meta, Mapping) or not names_app(wire):
+        return wire
+    kept = {key: value for key, value in meta.items() if key not in ("ui", OLD_APP_MEMBER)}
+    ui = meta.get("ui")
+    if isinstance(ui, Mapping) and "visibility" in ui:
+        kept["ui"] = {"visibility": ui["visibility"]}
+    return {**{key: value for key, value in wire.items() if key != "_meta"}, **({"_meta": kept} if kept else {})}
+
+
 def with_public_app(server: str, wire: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's wire form with the public URI of its app; every other member of `_meta` stays (SEP-1865)."""
     meta = wire.get("_meta")

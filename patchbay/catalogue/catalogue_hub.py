@@ -238,32 +238,39 @@ class CatalogueHub:
         else:
             if entry.kind == "template" and excludes_uri(entry, uri):
                 raise ResourceNotFound(uri)
-            found = find_resource(self._catalogue, server, uri, call.principal)
+            # An app has another URI at its own server.
+            own = uri if entry.kind == "template" else origin.name
+            found = find_resource(self._catalogue, server, own, call.principal)
             if entry.kind == "template" and not gives_chosen(entry, found):
                 raise ResourceNotFound(uri)
             # What the hub itself shows depends on the rights of the caller, also behind a toolset.
             events = resource_events(seen, server, found, inner, self._conceal)
-            events = self._with_own_uris(events, uri, server, call.server)
+            events = self._with_own_uris(events, (uri, own), server, call.server)
         place = self.count_at_origin(server, call, shown)
         events = events if place is None else folded(events, ValueFold(False), place=place)
         return share_time_limits(call, inner, events)
 
-    def _with_own_uris(self, events: Events, uri: str, server: Server, toolset: str) -> Events:
-        """Yield the events of a read; contents under a URI of another server stand under the one that was read."""
+    def _with_own_uris(self, events: Events, uris: tuple[str, str], server: Server, toolset: str) -> Events:
+        """Yield the events of a read; contents under a URI of another server stand under the one that was read.
+
+        `uris` are the one that was read, and the one that the server has for it.
+        """
         reply: Any = None
         try:
             while True:
                 event = events.send(reply)
                 if isinstance(event, Done) and event.result is not None:
-                    event = replace(event, result=self._own_contents(event.result, uri, server, toolset))
+                    event = replace(event, result=self._own_contents(event.result, uris, server, toolset))
                 reply = yield event
         except StopIteration:
             return
         finally:
             events.close()
 
-    def _own_contents(self, result: Mapping[str, Any], uri: str, server: Server, toolset: str) -> Mapping[str, Any]:
-        contents = result.get("contents")
+    def _own_contents(
+        self, result: Mapping[str, Any], uris: tuple[str, str], server: Server, toolset: str
+    ) -> Mapping[str, Any]:
+        contents, (uri, own) = result.get("contents"), uris
         if not isinstance(contents, list):
             return result
         try:
@@ -274,6 +281,8 @@ class CatalogueHub:
         def is_own(name: Any) -> bool:
             if name == uri or not isinstance(name, str):
                 return True
+            if name == own:
+                return False
             owner = listed.get(name)
             if owner is not None:
                 return bool(owner.origins) and owner.origins[0].server == server.name

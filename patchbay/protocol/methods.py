@@ -181,11 +181,12 @@ def _want_behind(context: RequestContext, uri: str) -> None:
     found, catalogue = find_readable(context.server, uri), context.services.catalogue
     if found is None or not context.catalogue.hears_of(context.server.name, uri):
         return
-    if any(context.catalogue.forbids(one.server, uri) for one in found.origins):
+    names = [uri if found.kind == "template" else one.name for one in found.origins]
+    if any(context.catalogue.forbids(one.server, name) for one, name in zip(found.origins, names, strict=True)):
         return
     behind = catalogue.find_any(found.origins[-1].server)
     if behind is not None and behind.upstream is not None:
-        behind.upstream.subscribe([uri])
+        behind.upstream.subscribe([names[-1]])
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:

@@ -24,6 +24,7 @@ from patchbay.catalogue.script_tools import SCRIPT_TOOLS
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
+from patchbay.protocol.toolset_apps import find_only_app, find_only_tool, find_resource_of_app, find_tool_of_app
 from patchbay.upstreams.lists.snapshots import APP
 
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
@@ -52,6 +53,24 @@ def narrowed(request: Request, server: Server, shows_apps: bool = False) -> Rout
     if shows_apps and isinstance(server, Aggregate) and routed.server is server:
         owner = _owner_for_apps(request, server)
         return RoutedRequest(request, owner) if owner is not None else routed
+    if shows_apps and routed.server.is_composed:
+        return _with_names_of_toolset(routed)
+    return routed
+
+
+def _with_names_of_toolset(routed: RoutedRequest) -> RoutedRequest:
+    """Return the request of an app, which the client does not name, with the names that its toolset has for it."""
+    request, server = routed.request, routed.server
+    name, uri = request.params.get("name"), request.params.get("uri")
+    if request.method == "tools/call" and isinstance(name, str) and name not in server.tools:
+        found = find_only_tool(server, name)
+        if found is not None:
+            return routed._replace(request=replace(request, params={**request.params, "name": found}))
+    if request.method == "resources/read" and isinstance(uri, str) and uri not in server.resources:
+        found = find_only_app(server, uri)
+        if found is not None:
+            params = {**request.params, "uri": found}
+            return routed._replace(request=replace(request, params=params), asked_uri=routed.asked_uri or uri)
     return routed
 
 
@@ -95,10 +114,23 @@ def _from_app(request: Request, server: Server, app: str) -> RoutedRequest:
         if mine is not None and mine[0] is owner:
             params["uri"], asked = mine[1], uri
         server = owner
+    if server.is_composed:
+        if not _name_as_toolset(params, server, app):
+            return RoutedRequest(request, server, app="")
+        asked = asked or (uri if isinstance(uri, str) else None)
     params["name"] = _name_behind_hub(server, app, params.get("name"))
     params["_meta"] = {**params["_meta"], APP: app}
     kept = {key: value for key, value in params.items() if key in request.params}
     return RoutedRequest(replace(request, params=kept), server, asked_uri=asked, app=app)
+
+
+def _name_as_toolset(params: dict[str, Any], server: Server, app: str) -> bool:
+    """Give the params of a request of an app the names that a toolset has; return whether the app may use them."""
+    for member, find in (("name", find_tool_of_app), ("uri", find_resource_of_app)):
+        given = params.get(member)
+        if isinstance(given, str):
+            params[member] = find(server, app, given)
+    return params.get("name", "") is not None and params.get("uri", "") is not None
 
 
 def _name_behind_hub(server: Server, app: str, name: object) -> object:

@@ -50,6 +50,9 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         program = PACKAGES / f"node_modules/@modelcontextprotocol/{package}/dist/index.js"
         address = f"mcp+stdio:{shlex.join([str(NODE), str(program), '--stdio'])}"
         (folder / "servers" / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address}))
+    shaped = {"from": "clock.get-time", "description": "The time."}
+    desk = {"tools": {"watch": shaped, "info": "monitor.get-system-info"}, "include": ["monitor.poll-system-stats"]}
+    (folder / "servers" / "desk.json").write_text(json.dumps({"kind": "toolset", **desk}))
     with running(folder) as hub:
         for name, tool in (("clock", b"get-time"), ("budget", b"get-budget-data"), ("monitor", b"poll-system-stats")):
             wait_for_tool(hub, name, tool)
@@ -153,6 +156,24 @@ def test_the_monitor_polls_a_tool_that_is_for_apps_only(place: tuple[Tab, str]) 
     trial = called(place, "monitor", "get-system-info", REVISIONS[-1])
     expect(sent(trial, "from-app", "tools/call").filter(has_text="poll-system-stats")).not_to_have_count(0)
     expect(sent(trial, "to-app", "result").filter(has_text="usedPercent")).not_to_have_count(0)
+
+
+@pytest.mark.parametrize(("tool", "calls"), [("watch", "get-time"), ("info", "poll-system-stats")])
+def test_an_app_works_through_a_toolset_that_renames_its_tool(
+    near: Hub, browser: Browser, tool: str, calls: str
+) -> None:
+    """54.1."""
+    tab = Tab(browser, f"http://127.0.0.1:{near.port}", viewport={"width": 1280, "height": 900})
+    trial = called((tab, ""), "desk", tool, REVISIONS[-1])
+    if tool == "watch":
+        first = trial.result()["structuredContent"]["time"]
+        expect(app_of(trial).get_by_text(first)).to_be_visible()
+        app_of(trial).get_by_role("button", name="Get Server Time").click()
+        expect(app_of(trial).get_by_text(first)).to_have_count(0)
+    expect(sent(trial, "from-app", "tools/call").filter(has_text=calls)).not_to_have_count(0)
+    expect(sent(trial, "to-app", "result").filter(has_text='"isError": true')).to_have_count(0)
+    tab.context.close()
+    assert [fault for fault in tab.faults if fault != PROBE] == []
 
 
 def test_an_app_follows_the_colours_and_the_width_of_the_page(place: tuple[Tab, str]) -> None:

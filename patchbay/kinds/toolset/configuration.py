@@ -10,6 +10,7 @@ from typing import Any
 from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
 from patchbay.shaping.tools import AS_IT_IS, ToolShape, check_shape, parse_shape
+from patchbay.uri_spellings import covers_any_spelling
 
 CALLER = "caller"
 """The value of `rights` with which a caller needs the right on each origin too."""
@@ -52,6 +53,16 @@ class Toolset:
         # A pattern of URIs may choose resources of any server.
         resources = tuple(EVERYTHING if is_uri_pattern(one) else one for one in self.resources)
         return (*tools, *resources, *self.prompts)
+
+
+def excluded_patterns(toolset: Toolset) -> list[str]:
+    """Return the patterns of `exclude` as patterns of entries; one of URIs is about every server."""
+    return [f"*.{pattern}" if is_uri_pattern(pattern) else pattern for pattern in toolset.exclude]
+
+
+def is_excluded(toolset: Toolset, server: str, key: str) -> bool:
+    """Whether a toolset excludes a resource or a template of a server."""
+    return any(covers_any_spelling(pattern, server, key) for pattern in excluded_patterns(toolset))
 
 
 def parse_fields(fields: Mapping[str, Any]) -> Toolset:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from patchbay.app_uris import find_app, with_public_app, without_app
 from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, RENAMED_FROM, Descriptor, Origin, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Composed, OriginServer
-from patchbay.kinds.toolset.configuration import Toolset
+from patchbay.kinds.toolset.configuration import Toolset, is_excluded
 from patchbay.kinds.toolset.selection import Choice
 from patchbay.shaping.tools import AS_IT_IS, MAX_BYTES, ShapedTool, shape_tool
 
@@ -22,43 +23,57 @@ ENTRY = "entry"
 PASSED_ON = ("streams", "approve", "job", RENAMED_FROM)
 """The members of a target that also hold for a call through a toolset."""
 
-_APP_MEMBERS = ("ui", "ui/resourceUri")
-"""The members of `_meta` that lead to an app, which stands at the origin (SEP-1865)."""
-
 
 class MadeTools(NamedTuple):
-    """The tools of a toolset by name, what is shaped of the calls of some, and a problem for each other one."""
+    """The tools of a toolset by name, what is shaped of the calls of some, and a problem for each other one.
+
+    `apps` are the servers and the URIs there of the apps in which clients show the results.
+    """
 
     tools: dict[str, Descriptor]
     shaped: dict[str, ShapedTool]
     problems: list[Problem]
+    apps: dict[tuple[str, str], None]
 
 
 def make_tools(composed: Composed, toolset: Toolset, chosen: Mapping[str, Choice]) -> MadeTools:
     """Return the tools of a toolset by name, and a problem for each that cannot be made."""
-    made = MadeTools({}, {}, [])
+    made = MadeTools({}, {}, [], {})
     own_timeout = composed.fields.get("timeout")
     needs_right = toolset.needs_right or composed.is_past
     for name, choice in chosen.items():
         place = f"tools.{name}" if choice.named is not None else "include"
         try:
             shaped = shape_tool(place, choice.tool, name, choice.named.shape if choice.named is not None else AS_IT_IS)
-            made.tools[name] = _make_tool(name, choice, shaped, needs_right, own_timeout)
+            app = _find_app(toolset, choice)
+            wire = without_app(shaped.wire) if app is None else with_public_app(choice.server.name, shaped.wire)
+            made.tools[name] = _make_tool(name, choice, shaped._replace(wire=wire), needs_right, own_timeout)
         except ConfigError as problem:
             made.problems.append(Problem(problem.where or place, f"not listed: {problem.expected}"))
             continue
         if shaped.changes_calls:
             made.shaped[name] = shaped
+        if app is not None:
+            made.apps[choice.server.name, app] = None
     return made
+
+
+def _find_app(toolset: Toolset, choice: Choice) -> str | None:
+    """Return the URI, at its server, of the app of a tool; None without one that its server lists.
+
+    An expression that shapes the result gives the app something else than it was made for.
+    """
+    server, tool, named = choice
+    app = find_app(tool.wire)
+    is_shown = app in server.resources and not is_excluded(toolset, server.name, str(app))
+    return app if is_shown and (named is None or not named.shape.result) else None
 
 
 def _make_tool(
     name: str, choice: Choice, shaped: ShapedTool, needs_right: bool, own_timeout: float | None
 ) -> Descriptor:
-    """Return a tool of a toolset. Raises ConfigError for one that is not for models."""
+    """Return a tool of a toolset."""
     server, tool, _ = choice
-    if not tool.is_for_models:
-        raise ConfigError("", "", f"{server.name}.{tool.name} is for apps only")
     origin = Origin(server.name, tool.name, server.version, tool.digest, needs_right)
     target: dict[str, Any] = {ENTRY: name, **_time_limits(server, tool, own_timeout)}
     target |= {member: tool.target[member] for member in PASSED_ON if member in tool.target}
@@ -68,7 +83,7 @@ def _make_tool(
     return replace(
         tool,
         name=name,
-        wire=_without_app(shaped.wire),
+        wire=shaped.wire,
         target=target,
         origins=(origin, *tool.origins),
         belongs_to=None,
@@ -93,12 +108,3 @@ def _recorded(server: OriginServer, tool: Descriptor) -> dict[str, str]:
     said = [str(place[ACTIVITY]) for place in (server.config, tool.target) if ACTIVITY in place]
     modes = ["none"] if tool.has_secret_arguments else said
     return {ACTIVITY: min(modes, key=ACTIVITY_MODES.index)} if modes else {}
-
-
-def _without_app(wire: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool without the members that lead to an app: the app is served by the origin alone."""
-    meta = wire.get("_meta")
-    if not isinstance(meta, Mapping) or not any(member in meta for member in _APP_MEMBERS):
-        return wire
-    kept = {key: value for key, value in meta.items() if key not in _APP_MEMBERS}
-    return {**{key: value for key, value in wire.items() if key != "_meta"}, **({"_meta": kept} if kept else {})}

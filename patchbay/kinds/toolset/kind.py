@@ -12,6 +12,7 @@ from types import MappingProxyType
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor
 from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
+from patchbay.kinds.toolset.app_links import is_app, with_public_links
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
 from patchbay.kinds.toolset.entries import ENTRY, make_tools
@@ -41,12 +42,12 @@ def _compose(composed: Composed) -> ServerParts:
     toolset = parse_fields(composed.fields)
     chosen, problems = choose_tools(composed, toolset)
     made = make_tools(composed, toolset, chosen)
-    readable = make_readable(composed, toolset)
+    readable = make_readable(composed, toolset, made.apps)
     entries = [*made.tools.values(), *origins_of(readable).values()]
     used = dict.fromkeys([one.origins[0].server for one in entries])
     servers = [composed.servers[name] for name in used]
     return ServerParts(
-        _toolset_handler(made.tools, made.shaped),
+        _toolset_handler(made.tools, made.shaped, _may_link(composed, made.tools)),
         made.tools,
         readable.resources,
         readable.templates,
@@ -58,19 +59,33 @@ def _compose(composed: Composed) -> ServerParts:
     )
 
 
+def _may_link(composed: Composed, tools: Mapping[str, Descriptor]) -> frozenset[str]:
+    """Return the names of the tools whose results may have links to apps: those of servers that have some."""
+    with_apps = {name for name, one in composed.servers.items() if any(map(is_app, one.resources))}
+    return frozenset(name for name, one in tools.items() if one.origins[0].server in with_apps)
+
+
 def _toolset_handler(
-    tools: Mapping[str, Descriptor], shaped: Mapping[str, ShapedTool] = MappingProxyType({})
+    tools: Mapping[str, Descriptor],
+    shaped: Mapping[str, ShapedTool] = MappingProxyType({}),
+    linked: frozenset[str] = frozenset(),
 ) -> Handler:
-    """Return the handler of targets `{"entry": NAME}`: each call goes to the origin of the tool."""
+    """Return the handler of targets `{"entry": NAME}`: each call goes to the origin of the tool.
+
+    Links to apps in the results of the tools `linked` get the URIs that the apps have in the toolset.
+    """
 
     def run(call: Call) -> Events:
         hub = call.hub
         assert hub is not None, "a toolset is served by a hub"
         name = call.target[ENTRY]
         one = shaped.get(name)
-        if one is None:
-            return hub.pass_on(tools[name], call.arguments, call)
-        return one.run(call, lambda given: hub.pass_on(tools[name], given, call))
+        tool = tools[name]
+        if one is not None:
+            events = one.run(call, lambda given: hub.pass_on(tool, given, call))
+        else:
+            events = hub.pass_on(tool, call.arguments, call)
+        return with_public_links(events, tool.origins[0].server) if name in linked else events
 
     return run
 

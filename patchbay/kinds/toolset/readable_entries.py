@@ -2,26 +2,24 @@
 
 A resource keeps its URI. Where several servers have one, the rules of the catalogue decide (first sight, servers of the
 hub before mounted ones, schemes of the hub), so that no server takes the URI of another. A prompt keeps its name; where
-two have one name, each is called `server__prompt`.
+two have one name, each is called `server__prompt`. An app (`ui://`) is the exception: it has the public URI that names
+its server, as at `/mcp`, and is there with each tool that shows its results in it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from patchbay.app_uris import APP_SCHEME, public_uri
 from patchbay.descriptors import CHOSEN_TEMPLATES, EXCLUDED, EXCLUDED_TEMPLATES, Descriptor, Origin, Problem
 from patchbay.entry_patterns import covers, fits
 from patchbay.kind import Composed, OriginServer
-from patchbay.kinds.toolset.configuration import Toolset, is_uri_pattern
+from patchbay.kinds.toolset.configuration import Toolset, excluded_patterns, is_excluded, is_uri_pattern
 from patchbay.kinds.toolset.entries import ENTRY
 from patchbay.kinds.toolset.selection import SEPARATOR, chooses
-from patchbay.uri_spellings import covers_any_spelling
-
-APP = "ui://"
-"""The scheme of apps, which belong to the tools of their own server (SEP-1865)."""
 
 KEPT_MEMBERS = ("matches", "variable")
 """Members of a target that stay: the pattern of the URIs of a template, and the variable that a resource shows."""
@@ -37,12 +35,17 @@ class Readable(NamedTuple):
     problems: list[Problem]
 
 
-def make_readable(composed: Composed, toolset: Toolset) -> Readable:
-    """Return the resources, templates, prompts and skills of a toolset."""
+def make_readable(composed: Composed, toolset: Toolset, apps: Iterable[tuple[str, str]] = ()) -> Readable:
+    """Return the resources, templates, prompts and skills of a toolset.
+
+    `apps` are the servers and the URIs there of the apps of its tools.
+    """
     needs_right = toolset.needs_right or composed.is_past
     made = Readable({}, {}, {}, {}, [])
     if toolset.resources:
         _add_resources(made, composed, toolset, needs_right)
+    for name, uri in apps:
+        _add_app(made, composed.servers[name], uri, needs_right)
     if toolset.prompts:
         _add_prompts(made, composed, toolset, needs_right)
     made.problems.extend(_unmatched(composed, toolset))
@@ -52,7 +55,9 @@ def make_readable(composed: Composed, toolset: Toolset) -> Readable:
 def _add_resources(made: Readable, composed: Composed, toolset: Toolset, needs_right: bool) -> None:
     uris, templates = (
         {
-            server.name: [key for key in group if _is_chosen(composed, toolset, server, key)]
+            server.name: [
+                key for key in group if not key.startswith(APP_SCHEME) and _is_chosen(composed, toolset, server, key)
+            ]
             for server, group in ((one, getattr(one, kind)) for one in composed.servers.values())
         }
         for kind in ("resources", "templates")
@@ -72,6 +77,9 @@ def _add_resources(made: Readable, composed: Composed, toolset: Toolset, needs_r
                 if owned.get(key) != name
             )
     for server in composed.servers.values():
+        for key in server.resources:
+            if key.startswith(APP_SCHEME) and _is_chosen(composed, toolset, server, key):
+                _add_app(made, server, key, needs_right)
         for name, skill in server.skills.items():
             if owners[0].get(skill.uri) == server.name:
                 files = {
@@ -81,32 +89,26 @@ def _add_resources(made: Readable, composed: Composed, toolset: Toolset, needs_r
                 made.skills[name] = replace(skill, files=files)
 
 
+def _add_app(made: Readable, server: OriginServer, uri: str, needs_right: bool) -> None:
+    public = public_uri(server.name, uri)
+    made.resources[public] = _entry(server, server.resources[uri], public, needs_right)
+
+
 def _reason(owner: str | None) -> str:
     return f"{owner} had it first" if owner is not None else "the hub, or another server, has this part of the scheme"
 
 
 def _is_chosen(composed: Composed, toolset: Toolset, server: OriginServer, key: str) -> bool:
-    if key.startswith(APP):
-        return False
-    return not _is_excluded(toolset, server.name, key) and any(
+    return not is_excluded(toolset, server.name, key) and any(
         _covers_resource(composed, one, server.name, key) for one in toolset.resources
     )
 
 
-def _is_excluded(toolset: Toolset, server: str, key: str) -> bool:
-    return any(covers_any_spelling(pattern, server, key) for pattern in _excluded_patterns(toolset))
-
-
-def _excluded_patterns(toolset: Toolset) -> list[str]:
-    """Return the patterns of `exclude` as patterns of entries; one of URIs is about every server."""
-    return [f"*.{pattern}" if is_uri_pattern(pattern) else pattern for pattern in toolset.exclude]
-
-
 def _limits_of_templates(toolset: Toolset, server: OriginServer, owned: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the members of the target of a template that limit the URIs which it gives."""
-    excluded = {key: one for key, one in server.templates.items() if _is_excluded(toolset, server.name, key)}
+    excluded = {key: one for key, one in server.templates.items() if is_excluded(toolset, server.name, key)}
     limits = {
-        EXCLUDED: _excluded_patterns(toolset),
+        EXCLUDED: excluded_patterns(toolset),
         EXCLUDED_TEMPLATES: [str(one.target.get("matches", key)) for key, one in excluded.items()],
     }
     chosen = [key for key, name in owned.items() if name == server.name]
@@ -146,7 +148,8 @@ def _entry(server: OriginServer, one: Descriptor, name: str, needs_right: bool) 
     """Return an entry of a toolset for one of its origin."""
     origin = Origin(server.name, one.name, server.version, one.digest, needs_right)
     target = {ENTRY: name} | {member: one.target[member] for member in KEPT_MEMBERS if member in one.target}
-    wire = {**one.wire, "name": name} if one.kind == "prompt" else one.wire
+    member = {"prompt": "name", "resource": "uri"}.get(one.kind)
+    wire = {**one.wire, member: name} if member is not None and name != one.name else one.wire
     return replace(one, name=name, wire=wire, target=target, origins=(origin, *one.origins), belongs_to=None)
 
 

@@ -19,7 +19,7 @@ import orjson
 from patchbay.access.control import AccessControl
 from patchbay.access.principals import Principal
 from patchbay.activation import PAUSE, CancelFlag
-from patchbay.app_uris import public_uri
+from patchbay.app_uris import APP_SCHEME, public_uri
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.reading.uri_templates import compile_template
@@ -202,9 +202,10 @@ class Listeners:
             return
         publisher, uri = topic.removeprefix(UPDATED), data.decode() if topic.startswith(UPDATED) else ""
         if uri and server.is_composed:
-            if not gives_resource_of(server, uri, publisher) or catalogue.forbids(publisher, uri):
+            shown = find_announced(server, uri, publisher)
+            if shown is None or catalogue.forbids(publisher, uri):
                 return
-            publisher = server.name
+            publisher, uri = server.name, shown
         if uri and not catalogue.shows_everything and not catalogue.hears_of(publisher, uri):
             return
         if uri and isinstance(server, Aggregate):
@@ -274,10 +275,13 @@ def find_readable(toolset: Server, uri: str) -> Descriptor | None:
     )
 
 
-def gives_resource_of(toolset: Server, uri: str, publisher: str) -> bool:
-    """Whether a toolset has a resource of a server, which announces its changes."""
+def find_announced(toolset: Server, uri: str, publisher: str) -> str | None:
+    """Return the URI in a toolset of a resource whose change a server announces; None for one that it does not have."""
+    if uri.startswith(APP_SCHEME):
+        those = ((key, one.origins[-1]) for key, one in toolset.resources.items() if one.origins)
+        return next((key for key, origin in those if (origin.server, origin.name) == (publisher, uri)), None)
     found = find_readable(toolset, uri)
-    return found is not None and bool(found.origins) and found.origins[-1].server == publisher
+    return uri if found is not None and found.origins and found.origins[-1].server == publisher else None
 
 
 def _everything(kinds: Collection[str], uris: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
