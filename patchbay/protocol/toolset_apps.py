@@ -73,5 +73,5 @@ def _server_of(entry: Descriptor) -> str | None:
 
 def _names_at_origin(tool: Descriptor) -> tuple[str, ...]:
     """Return the name of a tool at its own server, and the one that it has behind a mount that renames it."""
-    older = tool.target.get(RENAMED_FROM)
+    _, older = tool.target.get(RENAMED_FROM, ("", None))
     return (tool.origins[-1].name, *((str(older),) if older is not None else ()))

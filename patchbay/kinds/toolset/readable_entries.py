@@ -9,7 +9,7 @@ its server, as at `/mcp`, and is there with each tool that shows its results in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from patchbay.entry_patterns import covers, fits
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import Toolset, excluded_patterns, is_excluded, is_uri_pattern
 from patchbay.kinds.toolset.entries import ENTRY
-from patchbay.kinds.toolset.selection import SEPARATOR, chooses
+from patchbay.kinds.toolset.selection import SEPARATOR, chooses, nearest_to_pattern
+from patchbay.suggestions import did_you_mean, find_similar_names
 
 KEPT_MEMBERS = ("matches", "variable")
 """Members of a target that stay: the pattern of the URIs of a template, and the variable that a resource shows."""
@@ -154,16 +155,30 @@ def _entry(server: OriginServer, one: Descriptor, name: str, needs_right: bool) 
 
 
 def _unmatched(composed: Composed, toolset: Toolset) -> Iterator[Problem]:
-    """Yield a problem for each pattern that matches nothing."""
+    """Yield a problem for each pattern that matches nothing, with the nearest name."""
+    servers = composed.servers.values()
     for number, pattern in enumerate(toolset.resources):
-        servers = composed.servers.values()
-        keys = ((server.name, key) for server in servers for key in (*server.resources, *server.templates))
-        if not any(_covers_resource(composed, pattern, name, key) for name, key in keys):
-            yield Problem(f"resources.{number}", f"{pattern} matches no resource")
+        keys = {server.name: [*server.resources, *server.templates] for server in servers}
+        if not any(_covers_resource(composed, pattern, name, key) for name, those in keys.items() for key in those):
+            if is_uri_pattern(pattern):
+                nearest = _nearest_uri(pattern, [key for those in keys.values() for key in those])
+            else:
+                nearest = nearest_to_pattern(composed, pattern, keys)
+            yield Problem(f"resources.{number}", f"{pattern} matches no resource{nearest}")
     for number, pattern in enumerate(toolset.prompts):
-        names = ((server.name, name) for server in composed.servers.values() for name in server.prompts)
-        if not any(chooses(composed, pattern, server, name) for server, name in names):
-            yield Problem(f"prompts.{number}", f"{pattern} matches no prompt")
+        names = {server.name: list(server.prompts) for server in servers}
+        if not any(chooses(composed, pattern, server, one) for server, those in names.items() for one in those):
+            nearest = nearest_to_pattern(composed, pattern, names)
+            yield Problem(f"prompts.{number}", f"{pattern} matches no prompt{nearest}")
+
+
+def _nearest_uri(pattern: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence that names the URIs, or the schemes, that are nearest to a pattern of URIs."""
+    scheme, mark, rest = pattern.partition("://")
+    schemes = dict.fromkeys(key.partition("://")[0] for key in known)
+    if scheme not in schemes:
+        return did_you_mean([f"{one}{mark}{rest}" for one in find_similar_names(scheme, list(schemes))])
+    return did_you_mean(find_similar_names(pattern.rstrip("*?"), list(dict.fromkeys(known))))
 
 
 def origins_of(made: Readable) -> Mapping[str, Descriptor]:

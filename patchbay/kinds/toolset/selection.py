@@ -7,7 +7,7 @@ have one name, each is called `server__tool`. Toolsets are origins only where a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from patchbay.descriptors import Descriptor, Problem
@@ -122,7 +122,9 @@ def _unmatched(composed: Composed, toolset: Toolset) -> Iterator[Problem]:
         for number, pattern in enumerate(patterns):
             if pattern == EVERYTHING or _matches_something(composed, pattern, member == "exclude"):
                 continue
-            yield Problem(f"{member}.{number}", f"{pattern} matches no tool{_nearest_to_pattern(composed, pattern)}")
+            names = {server.name: list(server.tools) for server in composed.servers.values()}
+            nearest = nearest_to_pattern(composed, pattern, names)
+            yield Problem(f"{member}.{number}", f"{pattern} matches no tool{nearest}")
 
 
 def _matches_something(composed: Composed, pattern: str, is_about_all: bool) -> bool:
@@ -136,14 +138,19 @@ def _matches_something(composed: Composed, pattern: str, is_about_all: bool) -> 
     return False
 
 
-def _nearest_to_pattern(composed: Composed, pattern: str) -> str:
-    """Return the end of a sentence that names what is nearest to a pattern; empty if nothing is."""
+def nearest_to_pattern(composed: Composed, pattern: str, names: Mapping[str, Sequence[str]]) -> str:
+    """Return the end of a sentence that names what is nearest to a pattern; empty if nothing is.
+
+    `names` are those of the entries of each server that the pattern may mean.
+    """
     server, dot, entry = pattern.partition(".")
-    if not dot or (server not in composed.servers and not any(sign in server for sign in _WILDCARDS)):
+    if server not in composed.servers and not any(sign in server for sign in _WILDCARDS):
         return f": there is no server {server}{_suggest_servers(composed, pattern)}"
-    fitting = [one for one in composed.servers.values() if chooses(composed, f"{server}.*", one.name, "x")]
+    fitting = [one for one in composed.servers if chooses(composed, f"{server}.*", one, "x")]
+    if not dot:
+        return f": {server} has none" if server in composed.servers else ""
     literal = entry.strip("*?")
-    close = [f"{one.name}.{name}" for one in fitting for name in find_similar_names(literal, list(one.tools))]
+    close = [f"{one}.{name}" for one in fitting for name in find_similar_names(literal, names.get(one, ()))]
     return did_you_mean(close)
 
 

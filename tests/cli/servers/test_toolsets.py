@@ -62,6 +62,20 @@ def test_a_mistake_names_the_nearest_word(folder: Path, words: str, sentence: st
     assert ended.code == exit_codes.USAGE and sentence in ended.err, ended
 
 
+def test_a_toolset_is_made_of_what_a_key_may_call(folder: Path) -> None:
+    run_command(folder, "toolset", "new", "release", "git.log")
+    run_command(folder, "key", "new", "laptop", "--grants", "call:git.log,call:git.d*,call:release")
+    run_command(folder, "key", "new", "empty", "--grants", "call:nothing")
+    assert run_command(folder, "toolset", "new", "mine", "--from-key", "laptop").code == exit_codes.OK
+    assert sorted(json.loads((folder / "servers" / "mine.json").read_text())["include"]) == ["git.diff", "git.log"]
+    wrong = run_command(folder, "toolset", "new", "other", "--from-key", "laptpo")
+    assert wrong.code == exit_codes.USAGE and "there is no key 'laptpo'; did you mean 'laptop'?" in wrong.err
+    assert "the key empty may call no tool" in run_command(folder, "toolset", "new", "other", "--from-key", "empty").err
+    with running(folder, "--servers", str(folder / "servers")):
+        made = run_command(folder, "toolset", "new", "third", "--from-key", "laptop").out
+        assert "/mcp/third: 2 tools" in made and "git.push" not in made
+
+
 def test_the_list_of_all_servers_says_what_is_not_in_it(folder: Path) -> None:
     shown = run_command(folder, "toolset", "show", "mcp").out
     assert shown.startswith("/mcp: 3 tools, ") and "`patchbay toolset add mcp arbor` puts arbor into it." in shown

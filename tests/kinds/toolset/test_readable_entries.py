@@ -146,8 +146,8 @@ def test_a_toolset_with_the_rights_of_the_caller_gives_to_read_what_its_caller_m
 def test_a_pattern_that_matches_nothing_is_a_problem(hub: Hub) -> None:
     write(hub, "wrong.json", toolset(include=["notes.search"], resources=["nots://*"], prompts=["notes.asked"]))
     assert problems(hub, "wrong") == {
-        "resources.0": "nots://* matches no resource",
-        "prompts.0": "notes.asked matches no prompt",
+        "resources.0": "nots://* matches no resource; did you mean notes://* or note://*?",
+        "prompts.0": "notes.asked matches no prompt; did you mean notes.ask?",
     }
 
 

@@ -263,3 +263,37 @@ def test_a_hint_may_only_become_stricter(tmp_path: Path, given: dict[str, object
     assert ("push" in listed(hub)) is is_listed and "clock" in listed(hub)
     assert bool(problems(hub)) is not is_listed
     hub.close()
+
+
+NEAREST = {
+    "include.0": "gti.git_log matches no tool: there is no server gti; did you mean git.git_log?",
+    "include.1": "git.git_lgo matches no tool; did you mean git.git_log?",
+    "include.2": "gti matches no tool: there is no server gti; did you mean git?",
+    "exclude.0": "git.git_psuh matches no tool; did you mean git.git_push?",
+    "tools.a": "not listed: git has no tool 'git_lgo'; did you mean git.git_log?",
+    "tools.b": "not listed: the origin has no argument repo_pth; did you mean repo_path?",
+    "resources.0": "bok://* matches no resource; did you mean book://*?",
+    "resources.1": "book://pge matches no resource; did you mean book://page?",
+    "resources.2": "boks.* matches no resource: there is no server boks; did you mean book.*?",
+    "resources.3": "book.book://pge matches no resource; did you mean book.book://page?",
+    "resources.4": "git matches no resource: git has none",
+    "prompts.0": "book.aks matches no prompt; did you mean book.ask?",
+    "prompts.1": "boks.ask matches no prompt: there is no server boks; did you mean book.ask?",
+}
+BOOK = {
+    "resources": {"page": {"uri": "book://page", "name": "page", "text": "x"}},
+    "prompts": {"ask": {"messages": [{"content": "x"}]}},
+}
+
+
+def test_every_word_that_matches_nothing_names_the_nearest_one(tmp_path: Path) -> None:
+    wrong = toolset(
+        include=["gti.git_log", "git.git_lgo", "gti", "git"],
+        exclude=["git.git_psuh"],
+        tools={"a": "git.git_lgo", "b": {"from": "git.git_log", "arguments": {"repo_pth": {"value": 1}}}},
+        resources=["bok://*", "book://pge", "boks.*", "book.book://pge", "git"],
+        prompts=["book.aks", "boks.ask"],
+    )
+    hub = hub_with(tmp_path, {"book.json": orjson.dumps(BOOK).decode(), "release.json": wrong})
+    assert problems(hub) == NEAREST
+    hub.close()

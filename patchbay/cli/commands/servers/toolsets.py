@@ -16,7 +16,11 @@ from urllib.parse import quote
 import click
 import orjson
 
+from patchbay.access.decisions import rights_of
+from patchbay.access.keys import PersonalKeys
 from patchbay.activity.records import SEARCHED, Filter, recent
+from patchbay.boot import read_variable
+from patchbay.boot.grants import CALL, parse_grants
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
 from patchbay.cli.completion import complete_chosen_tool, complete_origin, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
@@ -29,6 +33,8 @@ from patchbay.errors import ConfigError
 from patchbay.exit_codes import GREETER, RELEASE, with_examples
 from patchbay.settings import Settings
 from patchbay.store import store_exists
+from patchbay.suggestions import describe_unknown_name
+from patchbay.topics import ACCESS
 from patchbay.web.pages.activity import parse_time
 
 PAGE = "/toolsets"
@@ -61,6 +67,7 @@ def toolset_group() -> None:
     epilog=with_examples(
         "patchbay toolset new release greeter.greet",
         "patchbay toolset new mine --from-calls 7d",
+        "patchbay toolset new mine --from-key laptop",
         after=GREETER,
     ),
 )
@@ -70,6 +77,7 @@ def toolset_group() -> None:
 @click.option("--description", default="", help="What it is for.")
 @click.option("--from-calls", "since", metavar="WHEN", help="Choose the tools that were called since then: 2h, 7d.")
 @click.option("--by", "principal", metavar="PRINCIPAL", help="With --from-calls: only calls of this principal.")
+@click.option("--from-key", "key", metavar="NAME", help="Choose the tools of /mcp that this key may call.")
 @with_hub
 @click.pass_context
 def new_command(
@@ -81,6 +89,7 @@ def new_command(
     description: str,
     since: str | None,
     principal: str | None,
+    key: str | None,
     **_: Any,
 ) -> None:
     """Make the toolset NAME of TOOLS: `git.git_log`, `git/git_log`, `git.*`, or `git` for all tools of a server."""
@@ -89,6 +98,7 @@ def new_command(
         if principal and not since:
             raise ConfigError("--by", "", "expected --from-calls too: it says whose calls count")
         called = tuple(find_called_tools(settings, since, principal)) if since else ()
+        called += tuple(find_tools_of_key(settings, key)) if key else ()
         change = ToolsetChange("new", tools, title=title, description=description, called=called)
         _show(_apply(settings, name, change))
         write_note(f"Undo: patchbay remove {quote_word(name)}")
@@ -234,6 +244,37 @@ def find_called_tools(settings: Settings, since: str, principal: str | None) -> 
         who = f" of {principal}; the callers are {', '.join(sorted(callers)[:10])}" if principal and callers else ""
         raise ConfigError("--from-calls", "", f"no call of a tool is recorded since {since}{who}")
     return sorted(counts, key=lambda tool: (-counts[tool], tool))
+
+
+def find_tools_of_key(settings: Settings, name: str) -> list[str]:
+    """Return the tools in the list of all servers that a key may call, as `server.tool`.
+
+    Those of other toolsets are left out: they are there already, by their origins.
+
+    Raises ConfigError for an unknown key, with the nearest names, and for one that may call none.
+    """
+    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+        raise ConfigError("--from-key", "", f"expected the data folder of a hub; no hub has used {settings.data}")
+    with opened_store(settings) as store:
+        keys = {one.name: one for one in PersonalKeys(store).all()}
+        if name not in keys:
+            raise ConfigError("--from-key", "", describe_unknown_name(name, list(keys), "key"))
+        grants = parse_grants(read_variable(store, "access"), ACCESS)
+    rights = rights_of(keys[name].principal, grants)
+    hub = find_running_hub(settings)
+    if hub is not None:
+        whole, lists = hub.get(f"{PAGE}/{ALL_SERVERS}.json"), hub.get(f"{PAGE}.json")["toolsets"]
+    else:
+        with _opened(settings) as toolsets:
+            whole, lists = toolsets.describe(ALL_SERVERS), toolsets.list_all()
+    made = {one["name"] for one in lists}
+    owned = [one["from"].partition(".") for one in whole["tools"]]
+    found = [
+        f"{server}.{tool}" for server, _, tool in owned if server not in made and rights.allows(CALL, server, tool)
+    ]
+    if not found:
+        raise ConfigError("--from-key", "", f"the key {name} may call no tool of the list at /mcp")
+    return found
 
 
 def _apply(settings: Settings, name: str, change: ToolsetChange) -> Answer:
