@@ -66,7 +66,7 @@ def test_a_toolset_is_made_by_mouse(browser: Browser, hub: Hub, folder: Path) ->
     page.get_by_text("git (3)").click()
     page.get_by_label("log", exact=False).first.check()
     page.get_by_role("button", name="Check", exact=True).click()
-    page.get_by_text("Rename, describe, fix arguments of log").click()
+    page.get_by_text("Rename, describe, fix arguments, shape the result of log").click()
     page.get_by_label("Name", exact=True).fill("history")
     page.get_by_label("Fixed arguments").fill("repo=/srv")
     page.get_by_role("button", name="Check", exact=True).click()
@@ -107,4 +107,27 @@ def test_the_enter_key_in_a_field_checks_the_form_and_calls_no_tool(browser: Bro
     expect(page.locator("input[name='choose:git.diff']")).to_have_count(1)
     assert ["action=check" in each.split("&") for each in posted] == [True]
     assert page.get_by_role("status").count() == 0, "a tool was called, or the toolset was saved"
+    tab.close()
+
+
+def test_the_price_follows_the_ticks_and_the_shapes(browser: Browser, hub: Hub) -> None:
+    """Issue 54, item 4: with a script at once, without one by a press of the button Check (the test by mouse)."""
+    tab = opened(browser, hub)
+    page = tab.open("/toolsets/new")
+    page.get_by_label("Name below /mcp/").fill("priced")
+    price = page.locator("#price")
+    expect(price).to_have_text("0 tools, 0 bytes, about 0 tokens")
+    page.get_by_text("git (3)").click()
+    page.locator("input[name='choose:git.log']").check()
+    expect(price).to_contain_text("1 tool, ")
+    page.locator("input[name='choose:git.diff']").check()
+    expect(price).to_contain_text("2 tools, ")
+    page.locator("input[name='choose:git.diff']").uncheck()
+    expect(price).to_contain_text("1 tool, ")
+    page.get_by_role("button", name="Check", exact=True).click()
+    before = price.text_content()
+    page.get_by_text("Rename, describe, fix arguments, shape the result of log").click()
+    page.get_by_label("Description in place").fill(LONG)
+    page.get_by_label("Description in place").blur()
+    expect(price).not_to_have_text(before or "")
     tab.close()

@@ -19,6 +19,12 @@ Properties = Mapping[str, Any]
 TICK = "choose:"
 """The beginning of the name of a tick of a tool that is not chosen yet; its origin follows."""
 
+PATTERNS = ("resources", "prompts")
+"""The fields that the form shows as patterns, one on a line."""
+
+RESULT = "result-"
+"""The beginning of the name of the field with the jq expression of a chosen tool; its place in `had` follows."""
+
 PLACE_TICK = "choose-"
 """The beginning of the name of a tick of a chosen tool; its place in the list `had` follows."""
 
@@ -48,6 +54,9 @@ def read_form_fields(
         if key in fields:
             wanted[key] = fields[key].strip()
             wanted = {name: value for name, value in wanted.items() if name != key or value}
+    for key in PATTERNS:
+        if key in fields:
+            wanted[key] = [line for one in fields[key].split("\n") if (line := one.strip())]
     rows = _read_rows(fields)
     added = [name.removeprefix(TICK) for name in fields if name.startswith(TICK)]
     dropped = {row.name for row in rows if not row.is_ticked}
@@ -64,13 +73,14 @@ def read_form_fields(
     for row in rows:
         if row.is_ticked:
             wrong += _shape_from_form(wanted, row, fields, properties_of(row.origin))
-    return {key: value for key, value in wanted.items() if value or key not in ("include", "exclude", "tools")}, wrong
+    lists = ("include", "exclude", "tools", *PATTERNS)
+    return {key: value for key, value in wanted.items() if value or key not in lists}, wrong
 
 
 def is_readable(shown: dict[str, Any]) -> bool:
     """Whether fields that a form carried have the types that `read_form_fields` needs; a draft checks the rest."""
     tools = shown.get("tools", {})
-    lists = [shown.get(member, []) for member in ("include", "exclude")]
+    lists = [shown.get(member, []) for member in ("include", "exclude", *PATTERNS)]
     return (
         all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists)
         and isinstance(tools, dict)
@@ -82,6 +92,7 @@ def _is_named(tool: dict[str, Any]) -> bool:
     given = tool.get("arguments", {})
     return (
         isinstance(tool.get("from"), str)
+        and isinstance(tool.get("result", ""), str)
         and isinstance(given, dict)
         and all(isinstance(one, dict) for one in given.values())
     )
@@ -110,9 +121,10 @@ def _covered_by(include: list[str]) -> Callable[[str], bool]:
 
 
 def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str], properties: Properties) -> list[str]:
-    """Take over the name, the description and the fixed arguments of one chosen tool; return what is wrong in them.
+    """Take over what the form says about one chosen tool; return what is wrong in it.
 
-    Everything else about the tool stays, such as its jq expression and its limits.
+    That is its name, its description, its fixed arguments and its jq expression. Everything else about the tool stays,
+    such as its limits.
     """
     was, name = row.name, fields.get(f"name-{row.place}", "").strip() or row.name
     description, fixed = fields.get(f"description-{row.place}", "").strip(), fields.get(f"fixed-{row.place}", "")
@@ -123,8 +135,10 @@ def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str], 
     values, wrong_lines = _read_lines(fixed, properties)
     arguments |= {key: {"value": value} for key, value in values.items()}
     wrong = [f"the fixed arguments of {was}: {one}" for one in wrong_lines]
-    named |= {"arguments": arguments, "description": description}
-    named = {member: one for member, one in named.items() if one or member not in ("arguments", "description")}
+    result = fields.get(f"{RESULT}{row.place}", named.get("result", "")).strip()
+    named |= {"arguments": arguments, "description": description, "result": result}
+    shown = ("arguments", "description", "result")
+    named = {member: one for member, one in named.items() if one or member not in shown}
     if name != was and name in tools:
         return [*wrong, f"the name of {was}: expected another one, because {name} is there already"]
     if name == was and (named == said or (not isinstance(said, dict) and named.keys() == {"from"})):

@@ -30,7 +30,14 @@ from patchbay.web.operator.changes import (
     read_draft_form,
 )
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.operator.toolset_form import Properties, is_readable, read_arguments, read_form_fields
+from patchbay.web.operator.toolset_form import (
+    PATTERNS,
+    RESULT,
+    Properties,
+    is_readable,
+    read_arguments,
+    read_form_fields,
+)
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
@@ -42,7 +49,7 @@ MAX_SHOWN_TOOLS = 500
 """Tools that one page offers; a search narrows them."""
 
 MAX_FORM_FIELDS = 20_000
-"""Fields of the form: a tick for each offered tool, and six for each chosen one; `body_limit` limits their bytes."""
+"""Fields of the form: a tick for each offered tool, and seven for each chosen one; `body_limit` limits their bytes."""
 
 _WILDCARDS = frozenset("*?[")
 
@@ -121,9 +128,12 @@ class _ToolsetsViews:
         server = self._toolsets.find(name) if name else None
         target = name or fields.get("name", "").strip()
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
+        taken = fields
         if refused is None or self._site.operators.lenient_proof().is_operator:
-            before = _read_shown(fields, before)  # a stranger brings no expressions that the hub would check
-        wanted, wrong = read_form_fields(before, fields, self._properties_of)
+            before = _read_shown(fields, before)
+        else:  # a stranger brings no expressions that the hub would check
+            taken = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
+        wanted, wrong = read_form_fields(before, taken, self._properties_of)
         drafted = self._toolsets.drafts.draft(target or "new", wanted)
         problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
         action = fields.get("action", "")
@@ -219,6 +229,8 @@ class _ToolsetsViews:
                 "chosen": shown.chosen,
                 "servers": shown.servers,
                 "more": shown.more,
+                **{kind: drafted.fields.get(kind, []) for kind in PATTERNS},
+                "readable": _describe_readable(drafted.server),
                 "price": describe_price(prices),
                 "whole": whole["price"],
                 "patterns": [one for one in drafted.fields.get("include", ()) if any(sign in one for sign in "*?[")],
@@ -338,13 +350,14 @@ def _describe_chosen(tool: Descriptor, fields: Mapping[str, Any]) -> dict[str, A
 
 
 def _describe_changes(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return the name, the description and the fixed arguments that fields give a tool, as texts of the form."""
+    """Return what fields give a tool as texts of the form: name, description, fixed arguments, jq expression."""
     said = fields.get("tools", {}).get(name)
     said = said if isinstance(said, Mapping) else {}
     fixed = {key: one["value"] for key, one in said.get("arguments", {}).items() if "value" in one}
     return {
         "name": name,
         "description": said.get("description", ""),
+        "result": said.get("result", ""),
         "fixed": "\n".join(f"{key}={_write_value(value)}" for key, value in fixed.items()),
     }
 
@@ -359,6 +372,18 @@ def _write_value(value: Any) -> str:
     except orjson.JSONDecodeError:
         return value
     return text
+
+
+def _describe_readable(server: Server | None) -> dict[str, list[dict[str, str]]]:
+    """Return the resources (templates too) and the prompts of a draft, each with its origin."""
+    groups = {
+        "resources": {**server.resources, **server.templates} if server is not None else {},
+        "prompts": server.prompts if server is not None else {},
+    }
+    return {
+        kind: [{"name": name, "from": one.origins[0].server} for name, one in group.items() if one.origins]
+        for kind, group in groups.items()
+    }
 
 
 def _read_shown(fields: dict[str, str], stored: dict[str, Any]) -> dict[str, Any]:

@@ -295,3 +295,42 @@ def test_only_the_operator_sees_and_changes_toolsets(tmp_path: Path) -> None:
         assert answer.status_code in (401, 403) and not (hub.servers / "mine.json").exists()
     finally:
         hub.close()
+
+
+def test_resources_prompts_and_an_expression_over_a_result_are_chosen_on_the_page(hub: Hub) -> None:
+    """Issue 54, item 4: each is shown before it is saved, and a mistake names the nearest word."""
+    book = {
+        "resources": {"page": {"uri": "book://page", "name": "page", "text": "x"}},
+        "prompts": {"ask": {"messages": [{"content": "x"}]}},
+    }
+    (hub.servers / "book.json").write_text(json.dumps(book))
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
+    form: dict[str, Any] = {"name": "release", "had": "git.log", "was-0": "log", "name-0": "past"}
+    form |= {"result-0": "{text: .}", "resources": "bok://*", "prompts": "book.ask", "fields": ""}
+    form["fields"] = json.dumps({"kind": "toolset", "include": ["git.log"]})
+    shown = post(hub, "/toolsets/new", 200, "git.log", action="check", **form).get_data(as_text=True)
+    assert "bok://* matches no resource; did you mean book://*?" in unescape(shown)
+    form["resources"] = " book://*\n\n"
+    shown = post(hub, "/toolsets/new", 200, "git.log", action="check", **form).get_data(as_text=True)
+    assert "Chosen resources (1)" in Reader(shown).text and "Chosen prompts (1)" in Reader(shown).text
+    wrong = post(hub, "/toolsets/new", 400, "git.log", action="save", **{**form, "result-0": "{text"}).get_data(
+        as_text=True
+    )
+    assert "is not valid" in wrong and "{text" in unescape(wrong)
+    post(hub, "/toolsets/new", ticks="git.log", action="save", **form)
+    named = {"from": "git.log", "result": "{text: .}"}
+    expected = {"kind": "toolset", "tools": {"past": named}, "resources": ["book://*"], "prompts": ["book.ask"]}
+    assert stored(hub, "release") == expected
+    page = Reader(read(hub, "/toolsets/release")).text
+    assert "Chosen resources (1)" in page
+    cleared: dict[str, Any] = {
+        "had": "git.log",
+        "was-0": "past",
+        "name-0": "past",
+        "result-0": "",
+        "resources": "",
+        "prompts": "",
+    }
+    post(hub, "/toolsets/release", ticks="git.log", action="save", fields=json.dumps(stored(hub, "release")), **cleared)
+    assert stored(hub, "release") == {"kind": "toolset", "tools": {"past": "git.log"}}

@@ -1,0 +1,23 @@
+// The price of a toolset follows its form while a person ticks tools and shapes them. The hub computes it: without this
+// script, the button *Check* shows the same number.
+
+const form = document.querySelector("form.toolset");
+const price = document.getElementById("price");
+let newest = 0;
+
+/** Ask the hub what the list of the form would cost, and show the answer to the newest question only. */
+async function update() {
+  newest += 1;
+  const mine = newest;
+  const data = new URLSearchParams(new FormData(form));
+  data.set("action", "check");
+  // A field named `action` hides the property of this name.
+  const answer = await fetch(form.getAttribute("action"), { method: "POST", body: data, headers: { Accept: "text/html" } });
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("price");
+  if (mine === newest && fresh) price.textContent = fresh.textContent;
+}
+
+form.addEventListener("change", (event) => {
+  if (event.target.type === "search" || event.target.name.startsWith("arguments:")) return;
+  update().catch(() => {}); // the number of before stays; Save and Check say what is wrong
+});
