@@ -33,6 +33,7 @@ DOCUMENT_SHAPES: dict[str, Schema] = {
         total=INTEGER,
         pending=INTEGER,
         left_out=array_of(object_of(path=TEXT, reason=TEXT)),
+        meaning=object_of(is_on=FLAG, pending=INTEGER, documents=INTEGER, install=TEXT),
     ),
     "Document": object_of(
         server=TEXT,

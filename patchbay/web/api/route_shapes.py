@@ -24,6 +24,7 @@ from patchbay.web.api.route_table import (
     object_of,
     one_of,
     schema_ref,
+    with_optional,
 )
 
 _OBJECT: Schema = {"type": "object"}
@@ -385,7 +386,9 @@ SCHEMAS: dict[str, Schema] = {
     "ImportedPins": object_of(approved=INTEGER, ready=INTEGER, known=INTEGER),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
-    "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=LINK),
+    "Found": with_optional(
+        object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=LINK), why=TEXT
+    ),
     "CallSummary": object_of(**_CALL),
     "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED, origins=_ORIGINS, run=TEXT),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),

@@ -46,6 +46,11 @@ def object_of(**properties: Schema) -> Schema:
     }
 
 
+def with_optional(schema: Schema, **properties: Schema) -> Schema:
+    """The schema of an object with further properties that it may have."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
+
+
 def schema_ref(name: str) -> Schema:
     """A reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}

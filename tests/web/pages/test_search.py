@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import jsonschema
 import pytest
 from flask.testing import FlaskClient
 
+from patchbay.embeddings.selection import select
+from patchbay.web.api.route_shapes import SCHEMAS
 from patchbay.web.pages.data import ITEMS_PER_PAGE
+from tests.embeddings.small_models import make_model
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read, read_json
 from tests.wire.hostile import Reader
@@ -56,3 +62,17 @@ def test_every_kind_that_is_documented_is_served(client: FlaskClient) -> None:
     asked = {each["name"]: each["schema"] for each in document["paths"]["/search"]["get"]["parameters"]}
     for kind in asked["kind"]["enum"]:
         assert client.get(f"/search.json?q=x&kind={kind}").status_code == 200, kind
+
+
+def test_a_row_that_is_found_by_its_meaning_says_so_and_fits_the_api_document(
+    client: FlaskClient, tmp_path: Path
+) -> None:
+    select(str(make_model(tmp_path, (("town", "zzmirror"),))))
+    try:
+        rows = read_json(client.get("/search.json?q=zzmirror&kind=server"))
+        assert ("town", "meaning") in [(row["name"], row["why"]) for row in rows]
+        assert "found by its meaning" in read(client, "/search?q=zzmirror&kind=server")
+        schema = SCHEMAS["Found"]
+        jsonschema.validate(rows, {"type": "array", "items": schema})
+    finally:
+        select("off")
