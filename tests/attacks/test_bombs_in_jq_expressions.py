@@ -134,7 +134,8 @@ def test_an_expression_ends_with_the_call_that_needs_it(processes: JqProcesses) 
     assert [str(one) for one in found] == ["its call has ended"]
 
 
-def test_a_caller_with_endless_expressions_leaves_a_process_to_another_caller(processes: JqProcesses) -> None:
+def test_a_caller_with_endless_expressions_leaves_a_process_to_another_caller() -> None:
+    processes = JqProcesses(2)
     is_over, is_running = threading.Event(), threading.Event()
 
     def watch() -> bool:
@@ -145,16 +146,20 @@ def test_a_caller_with_endless_expressions_leaves_a_process_to_another_caller(pr
         with suppress(ExpressionStopped):
             processes.run("last(range(1e12))", b"null", BOUND, watch, "ann")
 
-    threads = [threading.Thread(target=run) for _ in range(5)]
-    for one in threads:
-        one.start()
-    assert is_running.wait(BOUND)
-    assert [processes.run(".", b"7", BOUND, caller="ben") for _ in range(3)] == [b"7"] * 3
-    assert any(one.is_alive() for one in threads)
-    is_over.set()
-    for one in threads:
-        one.join(BOUND)
-    assert not any(one.is_alive() for one in threads)
+    thread = threading.Thread(target=run)
+    try:
+        assert processes.run(".", b"7", BOUND, caller="ben") == b"7"  # its process is idle from now on
+        thread.start()
+        assert is_running.wait(BOUND)
+        assert processes.run(".", b"7", BOUND, caller="ben") == b"7"
+        with pytest.raises(ExpressionStopped, match="it takes too long"):
+            processes.run(".", b"7", 0.05, caller="ann")
+        assert processes.run(".", b"7", BOUND, caller="ben") == b"7"
+        assert thread.is_alive()
+    finally:
+        is_over.set()
+        processes.close()
+        thread.join(BOUND)
 
 
 def test_an_expression_that_never_ends_for_the_schema_of_its_origin_is_not_listed(tmp_path: Path) -> None:
