@@ -78,7 +78,8 @@ def running_nodes(
             own.mkdir(exist_ok=True)
             place = data if number == 0 else data.with_name(f"{data.name}-node{number}")
             if number:
-                shutil.copytree(data, place, dirs_exist_ok=True)
+                # Programs of the first node may write into its own folders of programs at the moment.
+                shutil.copytree(data, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("programs"))
             command = [*prefix, sys.executable, "-m", "patchbay", "serve", "--servers", str(servers), *options]
             command += ["--port", str(port), "--data", str(place), "--store", store, "--key-file", str(key)]
             ready = f"http://127.0.0.1:{port}/readyz"
