@@ -4,8 +4,8 @@
 
 Two sets of documents (`search.py`, `search_second.py`) and the tools of forty packages (`search_tools.py`), by class of
 questions. Without FOLDER the model is that of the extra `semantic`. The weight of the meaning was chosen with the first
-set only; the second set is a test of it. `--costs` measures a library of 2,604 documents instead (copies of the
-first set), and the exact search of 100,000 sections, which compares all of them.
+set, while the figures of the second one were seen too. `--costs` measures a library of 2,604 documents instead (copies
+of the first set), and the exact search of 100,000 sections, which compares all of them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A denial holds for a URI when its pattern fits one spelling, and a grant gives a URI when its pattern fits all of them,
 because the hub does not know how far a server decodes what it reads. Pure.
 
-Sources: RFC 3986, sections 2.1, 5.2.4 and 6.2.2; RFC 3987, section 3.1; Unicode Standard Annex 15 (NFC).
+Sources: RFC 3986, sections 2.1, 3.2, 5.2.4 and 6.2; RFC 3987, section 3.1; RFC 8089 (`file://localhost/`); Unicode
+Standard Annex 15 (NFC); WHATWG URL Standard, section 4.4 (readers leave out control characters).
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ MAX_REMEMBERED = 64
 """URIs whose spellings are remembered, because many patterns are compared with one URI in turn."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_LEFT_OUT = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that readers leave out of a URI, or that end it for them."""
+
+_AUTHORITY = re.compile(r"([a-z][a-z0-9+.-]*)(:[/\\]{2,})([^/\\?#]+)")
+_DEFAULT_PORTS = {"http": ":80", "ws": ":80", "https": ":443", "wss": ":443", "ftp": ":21"}
 _HEAD = re.compile(r"([^:/?#\[\\]*:)([/\\]*)")
 _ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _ONE_ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -50,8 +56,8 @@ _STYLES = [_Style(*each) for each in product((True, False), repeat=3)]
 
 
 def is_uri(text: str) -> bool:
-    """Whether an entry is a URI or a URI template: it begins with a scheme."""
-    return _SCHEME.match(text) is not None
+    """Whether an entry is a URI or a URI template: it begins with a scheme, where readers let it begin."""
+    return _SCHEME.match(_LEFT_OUT.sub("", text).lstrip(" ")) is not None
 
 
 def covers_every_spelling(pattern: str, server: str, entry: str) -> bool:
@@ -68,7 +74,10 @@ def covers_any_spelling(pattern: str, server: str, entry: str) -> bool:
 
 
 def is_decodable(uri: str) -> bool:
-    """Whether the spellings of a URI are known: `MAX_DECODINGS` and `MAX_SPELLED_CHARACTERS` are not exceeded."""
+    """Whether the spellings of a URI are known.
+
+    `MAX_DECODINGS` and `MAX_SPELLED_CHARACTERS` are not exceeded, and readers leave out none of its characters.
+    """
     return 0 < len(_readings_of_uri(uri)) <= MAX_DECODINGS + 1
 
 
@@ -108,10 +117,16 @@ def _fits_query(pattern: str, uri: str) -> bool:
     if not mark or "=" not in query or "?" not in uri:
         return False
     own_path, _, own_query = uri.partition("?")
-    given = [spelling for one in own_query.partition("#")[0].split("&") for spelling in _parameter_spellings(one)]
-    wanted = [one.replace("+", " ") for one in query.split("&") if one]
-    is_same_path = fits(path.rstrip("/"), own_path.rstrip("/"))
-    return is_same_path and all(any(fits(one, other) for other in given) for one in wanted)
+    if not fits(path.rstrip("/"), own_path.rstrip("/")):
+        return False
+    given, wanted = _parameters(own_query.partition("#")[0]), [one.replace("+", " ") for one in query.split("&") if one]
+    return all(any(fits(one, other) for other in given) for one in wanted)
+
+
+@lru_cache(MAX_REMEMBERED)
+def _parameters(query: str) -> tuple[str, ...]:
+    """Return the spellings of the parameters of a query, each once."""
+    return tuple(dict.fromkeys(spelling for one in query.split("&") for spelling in _parameter_spellings(one)))
 
 
 def _parameter_spellings(parameter: str) -> Iterator[str]:
@@ -157,18 +172,20 @@ def _readings(text: str, is_pattern: bool) -> tuple[tuple[str, ...], ...]:
     """Return the spellings of a URI or of a pattern after each percent-decoding, until nothing is left to decode.
 
     The first are those of RFC 3986, section 6.2.2. One more than `MAX_DECODINGS` + 1 means that there are others; none
-    that the URI is too long.
+    that the URI is too long, or that readers leave out a part of it.
     """
     scheme = _SCHEME.match(text)
     text = text if scheme is None else scheme[0].lower() + text[scheme.end() :]
-    if _PLAIN.fullmatch(text):
-        return ((text,) * (1 + len(_STYLES)),) * 2  # all spellings are the same
-    if not is_pattern and len(text) > MAX_SPELLED_CHARACTERS:
+    if _PLAIN.fullmatch(text) and _bare(text) == text:
+        return ((text,) * (2 + 2 * len(_STYLES)),) * 2  # all spellings are the same
+    if not is_pattern and (len(text) > MAX_SPELLED_CHARACTERS or text != _trimmed(text)):
         return ()
     readings = [_resolutions(_normal(text), is_pattern)]
     decode: Callable[[str], str] = _decode_pattern if is_pattern else unquote
     decoded = decode(text)
     while len(readings) < MAX_DECODINGS + 2:
+        if not is_pattern and _LEFT_OUT.search(decoded):
+            return ()
         readings.append(_resolutions(normalize("NFC", decoded), is_pattern))
         before, decoded = decoded, decode(decoded)
         if decoded == before:
@@ -192,9 +209,25 @@ def _decode_pattern(pattern: str) -> str:
     return _ENCODED.sub(lambda found: _WILDCARD.sub(r"[\1]", unquote(found[0])), pattern)
 
 
+def _trimmed(text: str) -> str:
+    return text.strip("".join(map(chr, range(0x21))))
+
+
+def _bare(text: str) -> str:
+    """Return a URI or pattern without what names the same place in its authority: a user, a usual port, `localhost`."""
+    found = _AUTHORITY.match(text)
+    if found is None:
+        return text
+    scheme, slashes, authority = found.groups()
+    host = authority.rpartition("@")[2].removesuffix(_DEFAULT_PORTS.get(scheme, "@"))
+    host = "" if scheme == "file" and host.lower() == "localhost" else host
+    return f"{scheme}{slashes}{host}{text[found.end() :]}"
+
+
 def _resolutions(text: str, is_pattern: bool) -> tuple[str, ...]:
-    """Return a URI or pattern as it is, and as each style of readers resolves its path."""
-    return (text, *(_resolve(text, style, is_pattern) for style in _STYLES))
+    """Return a URI or pattern as it is, and as each style of readers resolves its path; all of them also `_bare`."""
+    both = (text, _bare(text))
+    return (*both, *(_resolve(one, style, is_pattern) for one in both for style in _STYLES))
 
 
 def _resolve(text: str, style: _Style, is_pattern: bool) -> str:

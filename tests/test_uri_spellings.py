@@ -112,6 +112,45 @@ def test_a_grant_does_not_give_what_leads_elsewhere(uri: str) -> None:
     assert not covers_every_spelling(PUBLIC, "docs", uri)
 
 
+FILE, PAGE = "files.file:///secret/*", "files.https://h.example/secret"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "uri"),
+    [
+        # URL of JavaScript, AnyUrl of pydantic and urlsplit leave out tabs and line ends; two of them spaces around
+        *((FILE, "file:///sec\tret/x"), (FILE, "file:///sec\r\nret/x"), (FILE, "fi\nle:///secret/x")),
+        *(
+            (FILE, " file:///secret/x"),
+            (FILE, "file:///secret/x "),
+            (FILE, "\tfile:///secret/x"),
+            (FILE, "\x00file:///"),
+        ),
+        *((FILE, "file:///sec%09ret/x"), (FILE, "file:///sec%250aret/x"), (FILE, "file:///secret\x7f/x")),
+        *(
+            (FILE, "file://localhost/secret/x"),
+            (FILE, "file://LOCALHOST/secret/x"),
+            (FILE, "FILE://localhost/%73ecret/x"),
+        ),
+        *((PAGE, "https://h.example:443/secret"), (PAGE, "https://ann@h.example/secret")),
+        *((PAGE, "https://ann:word@h.example:443/secret"), (PAGE, "https://h%2Eexample:443/public/../secret")),
+        ("files.https://h.example:443/secret", "https://h.example/secret"),
+    ],
+)
+def test_a_denial_holds_for_what_readers_of_urls_take_for_the_same(pattern: str, uri: str) -> None:
+    """WHATWG URL Standard, section 4.4; RFC 8089."""
+    assert covers_any_spelling(pattern, "files", uri)
+    given = pattern.replace("secret", "public")
+    assert not covers_every_spelling(given, "files", uri.replace("secret", "public/.\t./secret"))
+
+
+def test_a_grant_gives_a_uri_with_a_port_and_a_user_as_it_is_written() -> None:
+    for uri in ("https://h.example:8443/x", "file://host/x", "https://h.example/x@y:80"):
+        assert covers_every_spelling(f"files.{uri}", "files", uri)
+    assert not covers_every_spelling("files.https://h.example/*", "files", "https://ann@h.example/x")
+    assert not covers_any_spelling(PAGE, "files", "https://h.example:8443/secret")
+
+
 @pytest.mark.parametrize(
     "uri",
     ["api://items?id=5", "api://items?id=%35", "api://items?a=1&id=5", "api://items?id=4&id=5", "api://items/?&id=5"],

@@ -51,7 +51,7 @@ MAX_OFFSET = 1_000_000
 
 MEANING_WEIGHT = 0.2
 """Weight of the nearest section beside the words. Of 0.1 to 0.5, the smallest of the best for the first set of known
-questions (`benchmarks/search.py`); the second set was not used for it."""
+questions (`benchmarks/search.py`)."""
 
 EMPTY_QUERY = ParsedQuery(())
 """A query without words."""

@@ -1,4 +1,4 @@
-"""The configuration of a stranger names a secret of the hub; nobody else may. Issue 56, 1."""
+"""The configuration of a stranger names a secret of the hub that is bound to other servers."""
 
 from __future__ import annotations
 

@@ -367,8 +367,13 @@ class Connection:
         headers = making.headers
         if fault:
             raise Malformed(fault)
-        if version == "1.0" and "transfer-encoding" in headers:
-            raise Malformed("a request of HTTP/1.0 has no Transfer-Encoding")
+        if "transfer-encoding" in headers:
+            if version == "1.0":
+                raise Malformed("a request of HTTP/1.0 has no Transfer-Encoding")
+            codings = ",".join(headers.get_all("transfer-encoding")).lower()
+            if codings != "chunked":  # RFC 9112, section 6.1 and 6.3
+                status = 501 if codings.rpartition(",")[2].strip() == "chunked" else 400
+                raise Malformed("the body has a coding other than chunked, which is not served", status)
         making.expects = version == "1.1" and headers.get("expect", "").lower() == "100-continue"
         if parser.should_upgrade() and headers.get("upgrade", "").lower() == "websocket":
             if not making.is_handshake():
@@ -552,7 +557,9 @@ class Connection:
 
     def end_if_idle(self) -> None:
         """Close the connection unless it has a request."""
-        if self._exchange is None and not self._arrived and not self._unsent:
+        with self._sending:  # a request ends before its answer is sent
+            is_idle = self._exchange is None and not self._arrived and not self._unsent
+        if is_idle:
             self.end_now()
 
     def _close(self) -> None:

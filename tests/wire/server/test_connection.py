@@ -157,6 +157,14 @@ def test_a_target_over_the_limit_gets_414(serve: Serve, size: int) -> None:
     assert statuses(serve(echo).ask(GET.replace(b"/a", b"/" + b"a" * size))) == [414]
 
 
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip,chunked", b"identity, chunked", b"deflate , Chunked"])
+def test_a_body_in_another_coding_is_not_served(serve: Serve, coding: bytes) -> None:
+    """RFC 9112, section 6.1: 501 for a coding that the server does not understand."""
+    sent = POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    assert statuses(serve(echo).ask(sent)) == [501]
+    assert statuses(serve(echo).ask(POST + b"Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")) == [200]
+
+
 def test_extensions_of_chunks_are_limited(serve: Serve) -> None:
     """CVE-2024-22019: the bytes of extensions are in no limit on bodies."""
     sent = POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 200_000 + b"\r\na\r\n0\r\n\r\n"

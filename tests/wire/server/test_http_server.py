@@ -7,6 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from patchbay.wire.server.connection import Connection
 from tests.waiting import BOUND, until
 from tests.wire.server.conftest import Served, read_all, read_until
 from tests.wire.server.test_connection import GET, echo
@@ -61,6 +64,22 @@ def test_a_server_that_stops_answers_what_runs_and_closes_what_waits(serve: Serv
     answer = read_all(busy)
     assert answer.startswith(b"HTTP/1.1 200")
     assert b"connection: close" in answer
+
+
+def test_a_connection_whose_answer_is_being_sent_is_not_idle(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops ends idle connections, and a request ends before its answer is sent."""
+    write = Connection.write
+
+    def look_and_write(self: Connection, data: bytes, more: bytes = b"") -> None:
+        looks = threading.Thread(target=self.end_if_idle)
+        looks.start()
+        looks.join(0.2)  # the look waits until the answer is sent
+        write(self, data, more)
+
+    monkeypatch.setattr(Connection, "write", look_and_write)
+    client = serve(echo).connect()
+    client.sendall(GET)
+    assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
 def accepts(served: Served) -> bool:
