@@ -296,3 +296,34 @@ def test_a_read_only_hub_shows_the_table_without_buttons_that_change_it(tmp_path
         assert "delete_note" in rights_rows(shown)
     finally:
         hub.close()
+
+
+def test_the_text_of_the_grants_can_be_typed_in_except_on_a_read_only_hub(tmp_path: Path) -> None:
+    hub = Hub(tmp_path).log_in()
+    try:
+        assert "readonly" not in page(hub, "/access")
+        hub.catalogue.readonly = True
+        assert re.search(r'<textarea[^>]* id="source"[^>]* readonly[ >]', page(hub, "/access"))
+    finally:
+        hub.close()
+
+
+def test_no_page_of_a_walk_of_the_operator_has_an_attribute_none(tmp_path: Path) -> None:
+    hub = team_hub(tmp_path).log_in()
+    try:
+        seen: set[str] = set()
+        ahead = ["/", "/access", "/toolsets/new"]
+        while ahead:
+            path = ahead.pop()
+            answer = hub.client.get(path, headers=BROWSER)
+            answer.close()
+            if answer.mimetype != "text/html" or answer.status_code != 200:
+                continue
+            html = answer.get_data(as_text=True)
+            assert re.findall(r'<[^>]*="None"[^>]*>', html) == [], path
+            found = {each.removeprefix("http://localhost").partition("#")[0] for each in links(html)}
+            ahead += sorted(each for each in found - seen if each.startswith("/"))
+            seen |= found
+        assert len(seen) > 20
+    finally:
+        hub.close()
