@@ -44,6 +44,18 @@ class DraftedToolset:
         """What the toolset would not serve, with the reasons."""
         return self.server.problems if self.server is not None else ()
 
+    def problems_of(self, tool: str) -> list[Problem]:
+        """Return the problems of one named tool, by its name in the toolset."""
+        return [one for one in self.problems if self.find_tool(one.where) == tool]
+
+    def find_tool(self, where: str) -> str | None:
+        """Return the named tool that a place is in, such as `log` for `tools.log.result`; None for another place.
+
+        A name may have dots: of several that fit, the longest is meant.
+        """
+        names = [one for one in self.fields.get("tools", {}) if f"{where}.".startswith(f"tools.{one}.")]
+        return max(names, key=len, default=None)
+
 
 class ToolsetDrafts:
     """Drafts of toolsets, made of the servers of now. `every` returns these by name."""
@@ -127,9 +139,9 @@ class ToolsetDrafts:
         changed["tools"][shown] = named["from"] if named.keys() == {"from"} else named
         drafted = self.draft(name, _without_empty(changed))
         _check(drafted)
-        for problem in drafted.problems:
-            if problem.where.startswith(f"tools.{shown}"):
-                raise ConfigError(name, problem.where, problem.reason)
+        wrong = drafted.problems_of(shown)
+        if wrong:
+            raise ConfigError(name, wrong[0].where, wrong[0].reason)
         return drafted
 
 

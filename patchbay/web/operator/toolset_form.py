@@ -12,6 +12,7 @@ from patchbay.arguments import validator
 from patchbay.catalogue.operating.toolsets import copy_fields
 from patchbay.entry_patterns import covers
 from patchbay.errors import ConfigError, InvalidParams
+from patchbay.shaping.arguments import CALLER
 
 Properties = Mapping[str, Any]
 """The schemas of the arguments of a tool, by name."""
@@ -132,7 +133,8 @@ def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str], 
     said = tools.get(was)
     named: dict[str, Any] = dict(said) if isinstance(said, dict) else {"from": row.origin}
     arguments = {key: one for key, one in named.get("arguments", {}).items() if "value" not in one}
-    values, wrong_lines = _read_lines(fixed, properties)
+    stored = {key: one["value"] for key, one in named.get("arguments", {}).items() if "value" in one}
+    values, wrong_lines = _read_lines(fixed, lambda key, text: _read_fixed(key, text, properties, stored))
     arguments |= {key: {"value": value} for key, value in values.items()}
     wrong = [f"the fixed arguments of {was}: {one}" for one in wrong_lines]
     result = fields.get(f"{RESULT}{row.place}", named.get("result", "")).strip()
@@ -140,7 +142,8 @@ def _shape_from_form(wanted: dict[str, Any], row: _Row, fields: dict[str, str], 
     shown = ("arguments", "description", "result")
     named = {member: one for member, one in named.items() if one or member not in shown}
     if name != was and name in tools:
-        return [*wrong, f"the name of {was}: expected another one, because {name} is there already"]
+        wrong.append(f"the name of {was}: expected another one, because {name} is there already")
+        name = was  # so that nothing else that was typed about it is lost
     if name == was and (named == said or (not isinstance(said, dict) and named.keys() == {"from"})):
         return wrong
     if row.origin in wanted["include"]:
@@ -158,23 +161,49 @@ def read_arguments(text: str, properties: Properties) -> dict[str, Any]:
             return dict(orjson.loads(text))
         except orjson.JSONDecodeError as problem:
             raise InvalidParams(f"expected a JSON object, or NAME=VALUE on each line; {problem}") from problem
-    arguments, wrong = _read_lines(text, properties)
+    arguments, wrong = _read_lines(text, lambda key, value: _read_value(value, properties.get(key)))
     if wrong:
         raise InvalidParams(wrong[0])
     return arguments
 
 
-def _read_lines(text: str, properties: Properties) -> tuple[dict[str, Any], list[str]]:
-    """Return the arguments of lines NAME=VALUE, and what is wrong in them."""
+def write_value(value: Any) -> str:
+    """Return a fixed value as the form writes it: a text as it is, unless it would be read as another value."""
+    text = orjson.dumps(value).decode()
+    if not isinstance(value, str) or value != value.strip() or "\n" in value or "\r" in value:
+        return text
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return text
+
+
+def _read_lines(text: str, read: Callable[[str, str], Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments of lines NAME=VALUE, and what is wrong in them; `read` has a name and a text."""
     arguments: dict[str, Any] = {}
     wrong = []
     for line in filter(None, (one.strip() for one in text.split("\n"))):
         name, sign, value = line.partition("=")
         if sign:
-            arguments[name.strip()] = _read_value(value.strip(), properties.get(name.strip()))
+            arguments[name.strip()] = read(name.strip(), value.strip())
         else:
             wrong.append(f"expected NAME=VALUE on each line; got {line!r:.80}")
     return arguments, wrong
+
+
+def _read_fixed(name: str, text: str, properties: Properties, stored: Mapping[str, Any]) -> Any:
+    """Return the fixed value that a text is. The text that the form wrote for the stored value is that value.
+
+    An object such as {"caller": "id"} stands for a fact about the caller, whatever type the argument has.
+    """
+    if name in stored and text == write_value(stored[name]):
+        return stored[name]
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return value if isinstance(value, dict) and value.keys() == {CALLER} else _read_value(text, properties.get(name))
 
 
 def _read_value(text: str, schema: Any) -> Any:

@@ -6,6 +6,7 @@ Every page works without a script. The commands `patchbay toolset ...` send the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -37,6 +38,7 @@ from patchbay.web.operator.toolset_form import (
     is_readable,
     read_arguments,
     read_form_fields,
+    write_value,
 )
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
@@ -128,13 +130,14 @@ class _ToolsetsViews:
         server = self._toolsets.find(name) if name else None
         target = name or fields.get("name", "").strip()
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
-        taken = fields
+        checked = fields
         if refused is None or self._site.operators.lenient_proof().is_operator:
             before = _read_shown(fields, before)
         else:  # a stranger brings no expressions that the hub would check
-            taken = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
-        wanted, wrong = read_form_fields(before, taken, self._properties_of)
-        drafted = self._toolsets.drafts.draft(target or "new", wanted)
+            checked = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
+        wanted, wrong = read_form_fields(before, fields, self._properties_of)
+        as_checked = wanted if checked is fields else read_form_fields(before, checked, self._properties_of)[0]
+        drafted = replace(self._toolsets.drafts.draft(target or "new", as_checked), fields=wanted)
         problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
         action = fields.get("action", "")
         if problem is None and action == "save":
@@ -320,7 +323,7 @@ def _find_unlisted(drafted: DraftedToolset) -> list[tuple[str, str]]:
 
 def _describe_unlisted(name: str, origin: str, drafted: DraftedToolset, properties: Properties) -> dict[str, Any]:
     """Return a named tool that is not listed with what the form changes about it, and the reason."""
-    reasons = [one.reason for one in drafted.problems if one.where.startswith(f"tools.{name}")]
+    reasons = [one.reason for one in drafted.problems_of(name)]
     return {
         **_describe_changes(name, drafted.fields),
         "from": origin,
@@ -358,20 +361,8 @@ def _describe_changes(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
         "name": name,
         "description": said.get("description", ""),
         "result": said.get("result", ""),
-        "fixed": "\n".join(f"{key}={_write_value(value)}" for key, value in fixed.items()),
+        "fixed": "\n".join(f"{key}={write_value(value)}" for key, value in fixed.items()),
     }
-
-
-def _write_value(value: Any) -> str:
-    """Return a fixed value as the form writes it: a text as it is, unless it would be read as another value."""
-    text = orjson.dumps(value).decode()
-    if not isinstance(value, str) or value != value.strip() or "\n" in value or "\r" in value:
-        return text
-    try:
-        orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return value
-    return text
 
 
 def _describe_readable(server: Server | None) -> dict[str, list[dict[str, str]]]:

@@ -190,6 +190,7 @@ SHAPED = {
         "arguments": {"repo": {"value": "/srv"}, "count": {"name": "number"}},
     },
     "all": {"from": "git.log", "result": ".[:3]"},
+    "own": {"from": "git.log", "arguments": {"repo": {"value": {"caller": "id"}}}},
     "plain": "git.log",
     "other": "git.diff",
 }
@@ -224,6 +225,61 @@ def press(hub: Hub, html: str, status: int, untick: str = "", action: str = "sav
 def test_a_form_that_is_sent_as_it_came_changes_nothing(hub: Hub, shaped: dict[str, Any]) -> None:
     press(hub, read(hub, "/toolsets/shaped"), 303)
     assert stored(hub, "shaped") == shaped
+
+
+def test_a_fact_about_the_caller_is_no_text_where_the_argument_takes_only_texts(hub: Hub) -> None:
+    """It is a fact when it is typed, and stays one when the page is saved again for its title alone."""
+    form: dict[str, Any] = {"had": "git.log", "was-0": "log", "fixed-0": 'repo={"caller": "id"}\ncount=1'}
+    post(hub, "/toolsets/new", ticks="git.log", action="save", name="owned", **form)
+    first = hub.call("owned", "log", {}).text
+    assert first and "caller" not in first
+    press(hub, read(hub, "/toolsets/owned"), 303, title="Owned")
+    assert stored(hub, "owned")["title"] == "Owned"
+    assert hub.call("owned", "log", {}).text == first
+
+
+def test_an_expression_stays_with_its_tool_when_a_check_takes_the_tool_before_it_away(
+    hub: Hub, shaped: dict[str, Any]
+) -> None:
+    """The page of a check has other places for its tools than the form that was sent."""
+    checked = press(hub, read(hub, "/toolsets/shaped"), 200, untick="mine", action="check")
+    press(hub, checked.text, 303)
+    assert stored(hub, "shaped")["tools"] == {key: one for key, one in SHAPED.items() if key != "mine"}
+
+
+def test_a_name_that_is_taken_loses_nothing_else_that_was_typed(hub: Hub, shaped: dict[str, Any]) -> None:
+    page = read(hub, "/toolsets/shaped")
+    place = next(one for one in re.findall(r'name="was-(\d+)" value="all"', page))
+    typed = {f"name-{place}": "mine", f"result-{place}": ".[:7]", f"description-{place}": "The first seven."}
+    refused = press(hub, page, 400, **typed)
+    assert "because mine is there already" in Reader(refused.text).text
+    press(hub, refused.text, 303)
+    expected = {"from": "git.log", "result": ".[:7]", "description": "The first seven."}
+    assert stored(hub, "shaped")["tools"] == SHAPED | {"all": expected}
+
+
+def test_an_expression_of_a_stranger_is_shown_beside_its_tool_and_not_checked(hub: Hub, shaped: dict[str, Any]) -> None:
+    page = read(hub, "/toolsets/shaped")
+    hub.client = hub.app.test_client()
+    hub.client.environ_base["HTTP_ORIGIN"] = "http://localhost"
+    place = next(one for one in re.findall(r'name="was-(\d+)" value="all"', page))
+    refused = press(hub, page, 401, untick="mine", **{f"name-{place}": "first", f"result-{place}": "{bad"})
+    (shown,) = re.findall(r'name="was-(\d+)" value="first"', refused.text)
+    areas = dict(re.findall(r'<textarea name="(result-\d+)"[^>]*>\n(.*?)</textarea>', refused.text, re.DOTALL))
+    assert areas.pop(f"result-{shown}") == "{bad" and set(areas.values()) == {""}
+    assert "is not valid" not in refused.text
+
+
+def test_the_reason_beside_a_tool_is_its_own_where_another_name_begins_with_its_name(hub: Hub) -> None:
+    pair = {"log.old": {"from": "git.lgo"}, "log": {"from": "git.dif"}, "logs": {"from": "git.psh"}}
+    (hub.servers / "pair.json").write_text(json.dumps({"kind": "toolset", "include": ["git.push"], "tools": pair}))
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
+    rows = Reader(read(hub, "/toolsets/pair").partition("Chosen tools")[2]).text
+    reasons = [
+        re.search(rf"{origin}\W.*?did you mean (git\.\w+)", rows, re.DOTALL) for origin in ("git.lgo", "git.dif")
+    ]
+    assert [found and found[1] for found in reasons] == ["git.log", "git.diff"], rows
 
 
 def test_one_of_several_tools_of_one_origin_is_taken_out_alone(hub: Hub, shaped: dict[str, Any]) -> None:
