@@ -161,7 +161,7 @@ class PersonalKeys:
         return [replace(key, used=self._last_use(key.name)) for key in keys]
 
     def find_named(self, name: str, digest: str = "") -> Key | None:
-        """Return the key of this name, and of this digest if one is given, when it works; note its use."""
+        """Return the key of this name, and of this digest if one is given, when it works."""
         self._read_new_entries()
         key = self._by_name.get(name)
         if key is None or key.digest != digest:  # another process may have made it just now
@@ -170,8 +170,14 @@ class PersonalKeys:
             key = self._by_name.get(name)
         if key is None or digest not in ("", key.digest) or key.is_expired(self.now()):
             return None
-        self._note_use(name)
         return key
+
+    def note_use(self, name: str) -> None:
+        """Record the use of a key from time to time, in a thread: a request never waits for it."""
+        now = time.monotonic()
+        if now - self._noted.get(name, -USE_SECONDS) >= USE_SECONDS:
+            self._noted[name] = now
+            run_in_background("use of a key", self._write_use, name)
 
     def authenticate(self, credentials: Credentials) -> Principal | None:
         """Return the principal of a key; None for credentials of another scheme. Raises Unauthorized."""
@@ -195,7 +201,7 @@ class PersonalKeys:
         if key is None or (key.expires is not None and key.is_expired(self.now())):
             return None
         if now - self._noted.get(key.name, -USE_SECONDS) >= USE_SECONDS:
-            self._note_use(key.name)
+            self.note_use(key.name)
         return key.principal
 
     def is_current(self, sender: Principal) -> bool:
@@ -262,13 +268,6 @@ class PersonalKeys:
         self._by_digest = {key.digest: key for key in keys.values()}
         self._by_token = {}
         self._expiries = sorted(key.expires for key in keys.values() if key.expires is not None)
-
-    def _note_use(self, name: str) -> None:
-        """Record the use of a key from time to time, in a thread: a request never waits for it."""
-        now = time.monotonic()
-        if now - self._noted.get(name, -USE_SECONDS) >= USE_SECONDS:
-            self._noted[name] = now
-            run_in_background("use of a key", self._write_use, name)
 
     def _write_use(self, name: str) -> None:
         try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -89,9 +88,12 @@ def _observe(
 
 
 def _check_url(url: str) -> None:
-    parts: Any = urlsplit(url)
-    wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment
-    if wrong or parts.username is not None:
-        expected = "expected http or https without a user name, such as http://127.0.0.1:4318"
-        problem = f"this is no URL of a collector: {expected}; credentials go into OTEL_EXPORTER_OTLP_HEADERS"
-        raise ConfigError("settings", "otlp", problem)
+    try:
+        parts = urlsplit(url)
+        has_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        has_address = False
+    if not has_address or parts.query or parts.fragment or parts.username is not None:
+        expected = "expected the URL of a collector, with http or https and without a user name"
+        more = "credentials go into OTEL_EXPORTER_OTLP_HEADERS"
+        raise ConfigError("settings", "otlp", f"{expected}, such as http://127.0.0.1:4318; {more}")

@@ -142,9 +142,20 @@ def test_a_hub_that_ends_sends_what_is_left_before(tmp_path: Path) -> None:
     assert "tools/call add" in names
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://h/?a=b", "http://u:p@h"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:4318",
+        "grpc://127.0.0.1:4317",
+        "http://",
+        "http://h/?a=b",
+        "http://u:p@h",
+        "http://[",
+        "http://h:99999",
+    ],
+)
 def test_a_wrong_url_stops_the_start_and_is_named(tmp_path: Path, url: str) -> None:
-    with pytest.raises(ConfigError, match="no URL of a collector"):
+    with pytest.raises(ConfigError, match="expected the URL of a collector"):
         Hub(tmp_path, FILES, otlp=url)
 
 

@@ -69,7 +69,12 @@ class Programs:
 
         Raises RefusedScope.
         """
-        scopes = narrow_scopes(key.scopes, frozenset(filter(names_scope, scope.split())))
+        named = scope.split()
+        asked = frozenset(filter(names_scope, named))
+        if named and not asked:
+            raise RefusedScope("expected scopes of this hub, such as see, call and read; none of these is one")
+        scopes = narrow_scopes(key.scopes, asked)
+        self._keys.note_use(key.name)
         listed = None if scopes is None else sorted(scopes)
         body = [key.name, key.digest, resource, listed, int(self._keys.now()) + self._seconds]
         return ProgramToken(PROGRAM_PREFIX + str(self._signer.dumps(body)), scopes, self._seconds)
@@ -85,6 +90,7 @@ class Programs:
         key = self._keys.find_named(name, digest) if self._keys.now() < expires else None
         if key is None:
             return None
+        self._keys.note_use(name)
         return replace(key.principal, scopes=None if scopes is None else frozenset(scopes)), resource
 
     def use_assertion(self, client_id: str, id: str) -> bool:

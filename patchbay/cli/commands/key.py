@@ -47,7 +47,7 @@ WITHOUT_FOLDER = "make its keys on its page /access/keys"
     context_settings=CONTEXT,
     epilog=exit_codes.with_examples(
         "patchbay key new ann-laptop --expires 90d",
-        "patchbay key new robot --grants call:echo.*,read:echo",
+        "patchbay key new robot --grants 'call:echo.*,read:echo'",
         "patchbay key list",
         "patchbay key usage",
         "patchbay key revoke ann-laptop",
@@ -64,7 +64,7 @@ def key_command() -> None:
 
 
 @key_command.command(
-    "new", epilog=exit_codes.with_examples("patchbay key new robot --expires 90d --grants call:echo.*,read:echo")
+    "new", epilog=exit_codes.with_examples("patchbay key new robot --expires 90d --grants 'call:echo.*,read:echo'")
 )
 @click.argument("name")
 @click.option("--expires", metavar="WHEN", help="When the key ends: 90d, 12h, or a date such as 2027-01-31.")

@@ -22,7 +22,7 @@ from patchbay.cli.options import with_settings_in_help
     "client",
     context_settings=CONTEXT,
     epilog=exit_codes.with_examples(
-        "patchbay client new nightly --grants call:notes.*",
+        "patchbay client new nightly --grants 'call:notes.*'",
         "patchbay client new build --public-key build.pub.pem --expires 90d",
         "patchbay client list",
         "patchbay client revoke nightly",

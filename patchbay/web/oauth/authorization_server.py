@@ -30,7 +30,7 @@ from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens, TokenFamily
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person
 from patchbay.errors import InvalidParams
-from patchbay.web.oauth.programs import PRIVATE_KEY_JWT, ProgramGrant, ProgramOfServer, SignedAssertion
+from patchbay.web.oauth.programs import PRIVATE_KEY_JWT, ProgramGrant, ProgramOfServer, SignedAssertion, unknown_program
 from patchbay.web.oauth.requests import HubRequest
 
 CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post", "none"]
@@ -209,14 +209,16 @@ class _Issuer(IssuerParameter):  # type: ignore[misc]
 class HubServer(AuthorizationServer):  # type: ignore[misc]
     """The server for one request. `issuer` is scheme, host and port that the client used.
 
-    With `fetches`, it fetches the metadata document of an unknown client; use that for a signed-in person only.
+    With `fetches`, it fetches the metadata document of an unknown client; use that for a signed-in person only. With
+    `is_for_program`, the answer does not say whether the client of a request exists.
     """
 
-    def __init__(self, accounts: Accounts, issuer: str, fetches: bool = False) -> None:
+    def __init__(self, accounts: Accounts, issuer: str, fetches: bool = False, is_for_program: bool = False) -> None:
         super().__init__()
         self.accounts = accounts
         self.issuer = issuer
         self._fetches = fetches
+        self._is_for_program = is_for_program
         self.register_grant(CodeGrant, [RequiredCodeChallenge(required=True), self._check_target])
         self.register_grant(RotatingRefreshGrant)
         self.register_grant(ProgramGrant)
@@ -230,8 +232,11 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
             client: Client | None = self.accounts.documents.load(client_id)
         else:
             client = self.accounts.clients.find(client_id)
-        if client is None and not self._fetches and (key := self.accounts.programs.find(client_id)) is not None:
-            return ProgramOfServer(self.accounts.programs, key)
+        programs = self.accounts.programs
+        if client is None and not self._fetches and (key := programs.find(client_id)) is not None:
+            return ProgramOfServer(programs, key)
+        if client is None and self._is_for_program:
+            return unknown_program(programs, client_id)
         if client is None or (self._fetches and client.is_expired(self.accounts.people.now())):
             return None
         return ClientOfServer(self.accounts, client)

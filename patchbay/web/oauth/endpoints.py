@@ -94,16 +94,15 @@ class _Endpoints:
         is_program = form.payload.data.get("grant_type") == CLIENT_CREDENTIALS
         if is_program and not self._programs.allows(request.remote_addr or ""):
             return _answer_too_many("too many requests of programs came from your address")
-        response: Response = self._server().create_token_response(form)
+        server = HubServer(self._accounts, public_base_url(), is_for_program=is_program)
+        response: Response = server.create_token_response(form)
         return response
 
     def revoke(self) -> Response:
         """POST /oauth/revoke: end a token and its family."""
-        response: Response = self._server().create_endpoint_response("revocation", read_token_form())
+        server = HubServer(self._accounts, public_base_url())
+        response: Response = server.create_endpoint_response("revocation", read_token_form())
         return response
-
-    def _server(self) -> HubServer:
-        return HubServer(self._accounts, public_base_url())
 
 
 class AddressCounter:

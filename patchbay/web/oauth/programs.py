@@ -6,6 +6,7 @@ Sources: RFC 6749, section 4.4; RFC 7523, sections 2.2 and 3; OpenID Connect Cor
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from authlib.oauth2.rfc6749 import InvalidClientError, InvalidScopeError
 from authlib.oauth2.rfc6749.grants import ClientCredentialsGrant
 from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
 from joserfc import jwt
+from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import KeySet
 
 from patchbay.access.keys import Key
@@ -26,6 +28,9 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """Algorithms of assertions: those of a public key only."""
 
 MAX_ID_CHARACTERS = 512
+
+UNKNOWN = "The client is unknown, or its proof is wrong"
+"""The reason for each client without a proof: who asks does not learn which names exist."""
 
 
 class ProgramOfServer:
@@ -51,6 +56,11 @@ class ProgramOfServer:
         return grant_type == CLIENT_CREDENTIALS
 
 
+def unknown_program(programs: Programs, client_id: str) -> ProgramOfServer:
+    """Return a program without a proof, for a name that no program has: it is refused as one with a wrong secret."""
+    return ProgramOfServer(programs, Key(client_id, "", 0.0))
+
+
 class ProgramGrant(ClientCredentialsGrant):  # type: ignore[misc]
     """The client credentials grant. `server` is a HubServer."""
 
@@ -60,7 +70,7 @@ class ProgramGrant(ClientCredentialsGrant):  # type: ignore[misc]
         program, asked = self.request.client, self.request.payload
         resource = self.server.parse_resource(asked.data.get("resource"))
         try:
-            issued = self.server.accounts.programs.issue(program.key, resource, asked.scope or "")
+            issued = self.server.accounts.programs.issue(program.key, resource, self.request.named_scope)
         except RefusedScope as problem:
             raise InvalidScopeError(str(problem)) from problem
         body: dict[str, Any] = {"access_token": issued.text, "token_type": "Bearer", "expires_in": issued.seconds}
@@ -82,10 +92,23 @@ class SignedAssertion(JWTBearerClientAssertion):  # type: ignore[misc]
     def get_audiences(self) -> list[str]:
         return [self._server.issuer, f"{self._server.issuer}/oauth/token"]
 
-    def resolve_client_public_key(self, client: Any) -> Any:
+    def resolve_client_public_key(self, client: Any) -> KeySet:
         if not isinstance(client, ProgramOfServer) or not client.key.public_keys:
-            raise InvalidClientError(description="This client has no public key")
+            raise InvalidClientError(description=UNKNOWN)
         return KeySet.import_key_set(orjson.loads(client.key.public_keys))
+
+    def process_assertion_claims(self, assertion: str, resolve_key: KeySet) -> dict[str, Any]:
+        """Check an assertion with each key of its client, whatever `kid` it names: PEM has none. Return its claims."""
+        for key in resolve_key.keys:
+            try:
+                with warnings.catch_warnings():  # the library warns of the older name of Ed25519, which most others use
+                    warnings.simplefilter("ignore", SecurityWarning)
+                    token = jwt.decode(assertion, key, algorithms=list(ALGORITHMS))
+            except (JoseError, ValueError, TypeError):  # of another key, or no assertion
+                continue
+            self.verify_claims(token.claims)
+            return token.claims
+        raise InvalidClientError(description=UNKNOWN)
 
     def verify_claims(self, claims: jwt.Claims) -> None:
         end, now = claims.get("exp"), self._server.accounts.people.now()

@@ -42,12 +42,13 @@ class _Payload(OAuth2Payload):  # type: ignore[misc]
 class HubRequest(OAuth2Request):  # type: ignore[misc]
     """One request. `values` are its parameters; scopes that the hub does not have are left out of them.
 
-    A scope of the hub that cannot be read stays, so that it is refused.
+    A scope of the hub that cannot be read stays, so that it is refused. `named_scope` has all scopes.
     """
 
     def __init__(self, method: str, values: Mapping[str, str], headers: Any) -> None:
         super().__init__(method, _SECURE_URI, headers=headers)
         known = dict(values)
+        self.named_scope = known.get("scope", "")
         if "scope" in known:
             known["scope"] = " ".join(filter(names_scope, known["scope"].split()))
         self.payload = _Payload(known)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt
-from joserfc.jwk import ECKey, Key, OctKey, RSAKey
+from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 
 from patchbay.access.authentication import Unauthorized
 from patchbay.access.keys import PersonalKeys
@@ -23,6 +23,7 @@ from patchbay.access.oauth.public_keys import parse_public_keys
 from patchbay.access.principals import Principal
 from patchbay.errors import InvalidParams
 from patchbay.web.oauth.endpoints import MAX_PROGRAM_REQUESTS
+from patchbay.web.oauth.programs import ALGORITHMS
 from tests.hubs import Hub
 from tests.signing_in import BASE, body_of, principal_of, shared_hub
 
@@ -88,6 +89,47 @@ def test_a_program_gets_a_token_for_a_signed_assertion_once(hub: Hub) -> None:
     again = ask_signed(hub, text)
     assert again.status_code >= 400 and body_of(again)["error"] == "invalid_client"
     assert ask_signed(hub, assertion(aud=f"{BASE}/oauth/token")).status_code == 200
+
+
+KEYS: dict[str, Key] = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), RSAKey.generate_key(2048)),
+    **{"ES256": PRIVATE, "ES384": ECKey.generate_key("P-384"), "ES512": ECKey.generate_key("P-521")},
+    **dict.fromkeys(("EdDSA", "Ed25519"), OKPKey.generate_key("Ed25519")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # where the test signs
+@pytest.mark.parametrize("form", ["pem", "jwk", "set"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_each_algorithm_that_the_metadata_name_works_with_each_form_of_a_key(
+    hub: Hub, algorithm: str, form: str
+) -> None:
+    """The program names a key id in its assertion, which a key in PEM does not have."""
+    key, name = KEYS[algorithm], f"{algorithm}-{form}"
+    row, other = key.as_dict(private=False), ECKey.generate_key("P-256").as_dict(private=False)
+    data = {
+        "pem": key.as_pem(private=False),
+        "jwk": json.dumps(row).encode(),
+        "set": json.dumps({"keys": [other, row]}).encode(),
+    }
+    keys_of(hub).make(name, public_keys=parse_public_keys(data[form]))
+    now = int(time.time())
+    claims = {"iss": name, "sub": name, "aud": BASE, "exp": now + 60, "jti": str(time.time_ns())}
+    text = jwt.encode({"alg": algorithm, "kid": "any"}, claims, key, algorithms=[algorithm])
+    answer = ask_signed(hub, text)
+    assert answer.status_code == 200, answer.text
+
+
+def test_who_has_no_proof_learns_no_name_and_changes_no_last_use(hub: Hub) -> None:
+    keys_of(hub).make("unused")
+    bad = {"client_secret": "wrong"}
+    answers = [ask(hub, client_id=name, **bad) for name in ("unused", "no-such-program")]
+    other = ECKey.generate_key("P-256")
+    signed = [ask_signed(hub, assertion(other, iss=name, sub=name)) for name in ("signer", "unused", "no-such-program")]
+    for group in (answers, signed):
+        assert len({(one.status_code, one.text) for one in group}) == 1, [one.text for one in group]
+        assert body_of(group[0])["error"] == "invalid_client"
+    assert next(key for key in keys_of(hub).all() if key.name == "unused").used is None
 
 
 def forged() -> dict[str, str]:
@@ -189,8 +231,9 @@ def test_scopes_of_a_token_are_those_of_its_key_or_fewer(hub: Hub) -> None:
     assert body_of(ask(hub, **form, scope="see call read"))["scope"] == "call:echo.* read"
     assert body_of(ask(hub, **form, scope="call"))["scope"] == "call:echo.*"
     assert body_of(ask(hub, **form, scope="read:notes.*"))["scope"] == "read:notes.*"
-    refused = ask(hub, **form, scope="see")
-    assert refused.status_code == 400 and body_of(refused)["error"] == "invalid_scope"
+    for wrong in ("see", "reed", "openid"):
+        refused = ask(hub, **form, scope=wrong)
+        assert refused.status_code == 400 and body_of(refused)["error"] == "invalid_scope"
 
 
 SCOPES = st.frozensets(st.sampled_from(["see", "call", "read", "call:a.*", "call:b", "read:a"]))
@@ -239,7 +282,7 @@ def test_one_address_asks_for_a_bounded_number_of_tokens(tmp_path: Path) -> None
     hub = shared_hub(tmp_path)
     try:
         found = {ask(hub, client_id="x", client_secret="y").status_code for _ in range(MAX_PROGRAM_REQUESTS)}
-        assert found == {400}
+        assert found == {401}
         last = ask(hub, client_id="x", client_secret="y")
         assert last.status_code == 429 and last.headers["Retry-After"] == "60"
     finally:
