@@ -91,7 +91,7 @@ def test_a_program_gets_a_token_for_a_signed_assertion_once(hub: Hub) -> None:
     assert ask_signed(hub, assertion(aud=f"{BASE}/oauth/token")).status_code == 200
 
 
-KEYS: dict[str, Key] = {
+KEYS: dict[str, RSAKey | ECKey | OKPKey] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), RSAKey.generate_key(2048)),
     **{"ES256": PRIVATE, "ES384": ECKey.generate_key("P-384"), "ES512": ECKey.generate_key("P-521")},
     **dict.fromkeys(("EdDSA", "Ed25519"), OKPKey.generate_key("Ed25519")),
