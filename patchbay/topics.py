@@ -277,7 +277,10 @@ UPSTREAM_TOKENS = "upstream-tokens/"
 """The sealed tokens of a principal at mounted servers, by the hash of the principal."""
 
 SECRET_NAMES = "secret-names"
-"""The names of the secrets, their times and the servers that may use them; on the bus, the name that changed."""
+"""The names of the secrets; on the bus, the name that changed."""
+
+SECRET_ENTRIES = "secret-entries/"
+"""The times of a secret and the servers that may use it, by its name."""
 
 SECRETS = "secrets/"
 """The sealed value of a secret, by its name."""

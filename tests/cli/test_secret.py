@@ -53,6 +53,7 @@ def test_a_value_as_an_argument_is_refused_without_being_repeated(tmp_path: Path
     without_terminal = run(tmp_path, "set", "TOKEN")
     assert without_terminal.exit_code == 2
     assert "patchbay secret set TOKEN FILE" in without_terminal.output
+    assert "patchbay secret rotate TOKEN FILE" in run(tmp_path, "rotate", "TOKEN").output
 
 
 def test_rotate_replaces_a_known_value_only_and_keeps_its_servers(tmp_path: Path) -> None:
@@ -63,6 +64,15 @@ def test_rotate_replaces_a_known_value_only_and_keeps_its_servers(tmp_path: Path
     assert find(tmp_path, "TOKEN", "github") == "new-value"
     with pytest.raises(SecretRefused):
         find(tmp_path, "TOKEN", "stranger")
+
+
+def test_allow_adds_servers_without_the_value(tmp_path: Path) -> None:
+    assert "there is no secret 'TOKEN'" in run(tmp_path, "allow", "TOKEN", "tracker").output
+    run(tmp_path, "set", "TOKEN", "-", "--for", "github", given=VALUE)
+    allowed = run(tmp_path, "allow", "TOKEN", "tracker, wiki")
+    assert allowed.exit_code == 0, allowed.output
+    assert "TOKEN is for github, tracker, wiki" in allowed.output
+    assert [find(tmp_path, "TOKEN", server) for server in ("github", "tracker", "wiki")] == [VALUE] * 3
 
 
 def test_remove_deletes_it_and_names_an_unknown_one(tmp_path: Path) -> None:

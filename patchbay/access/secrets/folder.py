@@ -1,7 +1,8 @@
 """Secrets as files: one file a name, as systemd credentials, Docker secrets and Kubernetes secrets are.
 
 Kubernetes replaces all files at once by moving a symbolic link inside the folder, so that links are followed, but only
-to files of the same folder. What is no plain file, or is too large, is an error that names the file, never its content.
+to files of the same folder. A file that is not a regular one, or is too large, is an error, which names the file and
+never shows its content.
 Sources: systemd.exec(5), LoadCredential; Kubernetes, "Using Secrets as files"; Docker, "Manage sensitive data".
 """
 

@@ -1,8 +1,9 @@
 """The secrets that the hub stores: each value is sealed with the hub's key, and shown nowhere.
 
-An index in the journal has the names, times and servers, so that a hub that has lost its key can still say which
-secrets it cannot read. The servers that a secret is for are sealed with its value: a changed index opens no secret to
-another server. Every process and every machine reads the same journal; a message on the bus tells them of a change.
+An index in the journal has the names, and an entry for each name has its times and servers, so that a hub that has lost
+its key can still say which secrets it cannot read. The servers that a secret is for are sealed with its value too: a
+changed entry opens no secret to another server. Every process and every machine reads the same journal; a message on
+the bus tells them of a change.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchbay.access.secrets.names import SecretRefused, check_name, check_value
-from patchbay.access.upstreams.deletion import delete_record
 from patchbay.access.upstreams.sealed_records import SealedRecords
 from patchbay.coordination.records import Records, Write, write_records
 from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
 from patchbay.store import Store
-from patchbay.topics import SECRET_NAMES, SECRET_USES, SECRETS
+from patchbay.topics import SECRET_ENTRIES, SECRET_NAMES, SECRET_USES, SECRETS
 
 log = logging.getLogger(__name__)
 
@@ -70,13 +70,7 @@ class ListedSecret:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    entries: tuple[SecretEntry, ...] = ()
-
-    def find(self, name: str) -> SecretEntry | None:
-        return next((one for one in self.entries if one.name == name), None)
-
-    def without(self, name: str) -> tuple[SecretEntry, ...]:
-        return tuple(one for one in self.entries if one.name != name)
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +91,7 @@ class Secrets:
         self._store = store
         self._journal = store.journal
         self._index = Records(store.journal, _Index)
+        self._entries = Records(store.journal, SecretEntry)
         self._values = SealedRecords(store.journal, _Value, key)
         self._uses = Records(store.journal, _Uses)
         self._lock = threading.Lock()
@@ -118,37 +113,60 @@ class Secrets:
         """
         check_name(name)
         check_value(value)
-        wanted = None if servers is None else tuple(sorted(set(servers)))
-        if wanted is not None and len(wanted) > MAX_SERVERS:
-            raise InvalidParams(f"a secret is for at most {MAX_SERVERS} servers; without servers it is for all of them")
+        wanted = None if servers is None else _check_servers(servers)
 
-        def change(index: _Index) -> tuple[_Index, _Value]:
-            old = index.find(name)
+        def change(index: _Index, old: SecretEntry | None) -> tuple[SecretEntry, _Value]:
             if old is None and is_known:
                 raise _unknown(name)
-            if old is None and len(index.entries) >= MAX_SECRETS:
+            if old is None and len(index.names) >= MAX_SECRETS:
                 raise InvalidParams(f"the hub has {MAX_SECRETS} secrets: remove one first")
-            if is_known and (known := self._values.load(SECRETS + name)[0]) is not None and known.value == value:
+            known = self._values.load(SECRETS + name)[0] if old is not None else None
+            if is_known and known is not None and known.value == value:
                 raise InvalidParams(f"this is the value that {name} has already: expected a new one")
-            kept = wanted if wanted is not None else old.servers if old is not None else ()
+            earlier = known or old
+            kept = wanted if wanted is not None else earlier.servers if earlier is not None else ()
             now = self._store.now()
-            entry = SecretEntry(name, old.made if old is not None else now, now, by, kept)
-            return _Index((*index.without(name), entry)), _Value(value, kept)
+            return SecretEntry(name, old.made if old is not None else now, now, by, kept), _Value(value, kept)
 
-        index = self._write(name, change)
-        found = index.find(name)
-        assert found is not None
-        return found
+        return self._put(name, change)
+
+    def allow(self, name: str, servers: Iterable[str]) -> SecretEntry:
+        """Let these servers use a secret beside those that may use it; its value and its times stay.
+
+        A secret that is for all servers stays so. Raises UnknownSecret, and InvalidParams for too many servers or for a
+        secret that the key of this hub does not open.
+        """
+        check_name(name)
+        added = _check_servers(servers)
+
+        def change(_: _Index, old: SecretEntry | None) -> tuple[SecretEntry, _Value]:
+            if old is None:
+                raise _unknown(name)
+            known = self._values.load(SECRETS + name)[0]
+            if known is None:
+                raise InvalidParams(_describe_unreadable(name))
+            servers = _check_servers((*known.servers, *added)) if known.servers else ()
+            return replace(old, servers=servers), _Value(known.value, servers)
+
+        return self._put(name, change)
 
     def remove(self, name: str) -> None:
         """Delete a secret and what was known of its use. Raises UnknownSecret."""
-
-        def change(index: _Index) -> tuple[_Index, None]:
-            if index.find(name) is None:
+        topics = [kind + name for kind in (SECRETS, SECRET_ENTRIES, SECRET_USES)]
+        while True:
+            index, seq = self._load_index()
+            if name not in index.names:
                 raise _unknown(name)
-            return _Index(index.without(name)), None
-
-        self._write(name, change)
+            last = {topic: self._journal.last(topic) for topic in topics}
+            try:
+                write_records(self._journal, [Write(SECRET_NAMES, _Index(index.names - {name}))], {SECRET_NAMES: seq})
+            except StaleUpdate:
+                continue  # another process changed a secret in the meantime
+            break
+        for topic, newest in last.items():
+            # Another process may have stored the name again since: what is newer stays.
+            self._journal.remove(topic, newest + 1)
+        self._store.bus.publish(SECRET_NAMES, name.encode())
 
     def find(self, name: str, server: str) -> str | None:
         """Return the value of a secret for a server, None without a secret of this name.
@@ -159,33 +177,29 @@ class Secrets:
             return None
         found = self._values.load(SECRETS + name)[0]
         if found is None:
-            if self._find_entry(name) is None:  # removed in the meantime
+            if name not in self._load_index()[0].names:  # removed in the meantime
                 return None
-            raise SecretRefused(
-                server,
-                "",
-                f"the secret {name} was stored with another key of this hub, and cannot be read: store it again with"
-                f" `patchbay secret set {name}`",
-            )
+            raise SecretRefused(server, "", _describe_unreadable(name))
         if found.servers and server not in found.servers:
             raise SecretRefused(
                 server,
                 "",
-                f"the secret {name} is for other servers: `patchbay secret set {name} --for {server}` lets this one"
-                " use it",
+                f"the secret {name} is for other servers: `patchbay secret allow {name} {server}` lets this one use it"
+                " too",
             )
         return found.value
 
     def all(self) -> list[ListedSecret]:
         """Return the secrets by name, without their values."""
-        entries = (self._index.load(SECRET_NAMES)[0] or _Index()).entries
+        found = (self._entries.load(SECRET_ENTRIES + name)[0] for name in sorted(self._load_index()[0].names))
         return [
             ListedSecret(
                 entry,
                 self._values.load(SECRETS + entry.name)[0] is not None,
                 (self._uses.load(SECRET_USES + entry.name)[0] or _Uses()).at,
             )
-            for entry in sorted(entries, key=lambda one: one.name)
+            for entry in found
+            if entry is not None  # removed in the meantime
         ]
 
     def note_use(self, name: str, server: str) -> None:
@@ -206,45 +220,64 @@ class Secrets:
         except PatchbayError as problem:  # the secret can be used all the same
             log.info("the use of the secret %s is not recorded: %s", name, problem.message)
 
-    def _write(self, name: str, change: Callable[[_Index], tuple[_Index, _Value | None]]) -> _Index:
-        """Write the index and the value in one transaction, and tell every process; return the new index."""
+    def _put(
+        self, name: str, change: Callable[[_Index, SecretEntry | None], tuple[SecretEntry, _Value]]
+    ) -> SecretEntry:
+        """Write the index, the entry and the value in one transaction, and tell every process; return the new entry.
+
+        `change` may run several times, each time with the present index and entry.
+        """
         topic = SECRETS + name
         while True:
-            old, seq = self._index.load(SECRET_NAMES)
-            index, value = change(old or _Index())
-            writes = [Write(SECRET_NAMES, index)]
-            if value is not None:
-                writes.append(Write(topic, self._values.seal(topic, value)))
+            index, seq = self._load_index()
+            old = self._entries.load(SECRET_ENTRIES + name)[0] if name in index.names else None
+            entry, value = change(index, old)
+            writes = [
+                Write(SECRET_NAMES, _Index(index.names | {name})),
+                Write(SECRET_ENTRIES + name, entry),
+                Write(topic, self._values.seal(topic, value)),
+            ]
             try:
                 write_records(self._journal, writes, {SECRET_NAMES: seq})
             except StaleUpdate:
                 continue  # another process changed a secret in the meantime
             break
-        if value is None:
-            delete_record(self._journal, topic)
-            delete_record(self._journal, SECRET_USES + name)
-        else:
-            self._journal.remove(topic, self._journal.last(topic))
+        self._journal.remove(topic, self._journal.last(topic))
         self._store.bus.publish(SECRET_NAMES, name.encode())
-        return index
+        return entry
+
+    def _load_index(self) -> tuple[_Index, int]:
+        index, seq = self._index.load(SECRET_NAMES)
+        return index or _Index(), seq
 
     def _list_names(self) -> frozenset[str]:
         """Return the names of all secrets; the index is read again only after a change."""
         seq = self.version
         known = self._names
         if known[0] != seq:
-            index, seq = self._index.load(SECRET_NAMES)
-            known = self._names = seq, frozenset(one.name for one in (index or _Index()).entries)
+            index, seq = self._load_index()
+            known = self._names = seq, index.names
         return known[1]
-
-    def _find_entry(self, name: str) -> SecretEntry | None:
-        return (self._index.load(SECRET_NAMES)[0] or _Index()).find(name)
 
 
 def list_names(store: Store) -> list[str]:
     """Return the names of the secrets in a store, without its key."""
-    index = Records(store.journal, _Index).load(SECRET_NAMES)[0] or _Index()
-    return sorted(one.name for one in index.entries)
+    return sorted((Records(store.journal, _Index).load(SECRET_NAMES)[0] or _Index()).names)
+
+
+def _check_servers(servers: Iterable[str]) -> tuple[str, ...]:
+    """Return the servers of a secret in order. Raises InvalidParams for too many."""
+    found = tuple(sorted(set(servers)))
+    if len(found) > MAX_SERVERS:
+        raise InvalidParams(f"a secret is for at most {MAX_SERVERS} servers; without servers it is for all of them")
+    return found
+
+
+def _describe_unreadable(name: str) -> str:
+    return (
+        f"the secret {name} was stored with another key of this hub, and cannot be read: store it again with"
+        f" `patchbay secret set {name}`"
+    )
 
 
 def _unknown(name: str) -> UnknownSecret:

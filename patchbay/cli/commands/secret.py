@@ -1,4 +1,4 @@
-"""The commands `patchbay secret` (`set`, `list`, `rotate`, `remove`): secrets that configurations name as `${NAME}`.
+"""The commands `patchbay secret ...`, for the secrets that configurations name as `${NAME}`.
 
 A value comes from a prompt without echo, from standard input or from a file, never from the command line, which other
 users of the machine see and the shell remembers. No command prints a value.
@@ -32,13 +32,14 @@ STANDARD_INPUT = "-"
     epilog=exit_codes.with_examples(
         "patchbay secret set GITHUB_TOKEN --for github",
         "patchbay secret set DEPLOY_KEY ~/.ssh/deploy_key",
+        "patchbay secret allow GITHUB_TOKEN tracker",
         "patchbay secret list",
         "patchbay secret rotate GITHUB_TOKEN -",
         "patchbay secret remove GITHUB_TOKEN",
     ),
 )
 def secret_command() -> None:
-    """Store, list, rotate and remove the secrets that configurations name as `${NAME}`.
+    """Store, allow, list, rotate and remove the secrets that configurations name as `${NAME}`.
 
     A secret is sealed with the key of the hub, on all its nodes, and shown nowhere. A change reaches the servers that
     use it at once; running calls end with the earlier value.
@@ -66,13 +67,27 @@ def set_command(context: click.Context, /, name: str, file: str, servers: str | 
 
     The value comes from a prompt without echo, from FILE, or from standard input (-), without its last line break.
     """
-    chosen = None if servers is None else [one.strip() for one in servers.split(",") if one.strip()]
+    chosen = None if servers is None else _split(servers)
     with errors_as_sentence():
         check_name(name)
-        value = _read_value(name, file)
+        value = _read_value("set", name, file)
         with opened_secrets(load_settings(context)) as secrets:
             entry = secrets.put(name, value, CHANGED_BY, chosen)
     write_note(f"{name} is stored for {_describe_servers(entry.servers)}; configurations name it as ${{{name}}}")
+
+
+@secret_command.command("allow", epilog=exit_codes.with_examples("patchbay secret allow GITHUB_TOKEN tracker"))
+@click.argument("name")
+@click.argument("added", metavar="SERVERS")
+@with_settings_in_help("data", "store", "key_file")
+@click.pass_context
+def allow_command(context: click.Context, /, name: str, added: str, **_: Any) -> None:
+    """Let SERVERS (comma-separated) use the secret NAME too; its value and its other servers stay."""
+    with errors_as_sentence():
+        check_name(name)
+        with opened_secrets(load_settings(context)) as secrets:
+            entry = secrets.allow(name, _split(added))
+    write_note(f"{name} is for {_describe_servers(entry.servers)}")
 
 
 @secret_command.command("rotate", epilog=exit_codes.with_examples("patchbay secret rotate GITHUB_TOKEN"))
@@ -84,7 +99,7 @@ def rotate_command(context: click.Context, /, name: str, file: str, **_: Any) ->
     """Give the secret NAME a new value, for the same servers. It refuses an unknown name, and the present value."""
     with errors_as_sentence():
         check_name(name)
-        value = _read_value(name, file)
+        value = _read_value("rotate", name, file)
         with opened_secrets(load_settings(context)) as secrets:
             entry = secrets.put(name, value, CHANGED_BY, is_known=True)
     write_note(f"{name} has a new value; {_describe_servers(entry.servers)} connect anew where they use it")
@@ -111,13 +126,16 @@ def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
     write_note(f"{name} is removed")
 
 
-def _read_value(name: str, file: str) -> str:
-    """Return the value of a secret: from a prompt, from standard input or from a file. Ends the process otherwise."""
+def _read_value(command: str, name: str, file: str) -> str:
+    """Return the value of a secret: from a prompt, from standard input or from a file. Ends the process otherwise.
+
+    `command` is the one that needs it, for the message.
+    """
     if not file and is_terminal(sys.stdin):
         return str(click.prompt(f"Value of {name}", hide_input=True, err=True))
     if not file:
         fail(
-            f"there is no terminal to ask for the value: expected `patchbay secret set {name} FILE`, or -",
+            f"there is no terminal to ask for the value: expected `patchbay secret {command} {name} FILE`, or -",
             exit_codes.USAGE,
         )
     try:
@@ -138,6 +156,10 @@ def _read_value(name: str, file: str) -> str:
         return text.decode()
     except UnicodeDecodeError:
         fail("the value of a secret: expected text in UTF-8", exit_codes.USAGE)
+
+
+def _split(servers: str) -> list[str]:
+    return [one.strip() for one in servers.split(",") if one.strip()]
 
 
 def _row(one: ListedSecret) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.access.secrets.names import MAX_VALUE_BYTES, SecretRefused
+from patchbay.access.secrets.names import MAX_NAME_CHARACTERS, MAX_VALUE_BYTES, SecretRefused
 from patchbay.access.secrets.records import MAX_SECRETS, MAX_SERVERS, Secrets, UnknownSecret
 from patchbay.errors import InvalidParams
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
-from patchbay.topics import SECRET_NAMES, SECRETS
+from patchbay.topics import SECRET_ENTRIES, SECRET_NAMES, SECRETS
 
 KEY = b"k" * 32
 
@@ -41,7 +41,9 @@ def test_a_secret_is_sealed_and_its_earlier_values_are_deleted() -> None:
     for value in ("first-value", "second-value"):
         secrets.put("TOKEN", value, "local")
     (entry,) = store.journal.read(SECRETS + "TOKEN")
-    every = entry.data + b"".join(one.data for one in store.journal.read(SECRET_NAMES))
+    every = entry.data + b"".join(
+        one.data for topic in (SECRET_NAMES, SECRET_ENTRIES + "TOKEN") for one in store.journal.read(topic)
+    )
     assert b"first-value" not in every
     assert b"second-value" not in every
     assert b"TOKEN" in every
@@ -60,13 +62,44 @@ def test_a_hub_with_another_key_names_the_secrets_that_it_cannot_read() -> None:
     assert other.find("TOKEN", "github") == "new"
 
 
-def test_an_index_that_was_changed_in_the_store_opens_no_secret_to_another_server() -> None:
+def test_an_entry_that_was_changed_in_the_store_opens_no_secret_to_another_server() -> None:
     store = MemoryStore()
-    Secrets(store, KEY).put("TOKEN", "value", "local", ["github"])
-    (newest,) = store.journal.tail(SECRET_NAMES, 1)
-    store.journal.append(SECRET_NAMES, newest.data.replace(b'"github"', b'"stranger"'))
+    secrets = Secrets(store, KEY)
+    secrets.put("TOKEN", "value", "local", ["github"])
+    (newest,) = store.journal.tail(SECRET_ENTRIES + "TOKEN", 1)
+    store.journal.append(SECRET_ENTRIES + "TOKEN", newest.data.replace(b'"github"', b'"stranger"'))
     with pytest.raises(SecretRefused):
-        Secrets(store, KEY).find("TOKEN", "stranger")
+        secrets.find("TOKEN", "stranger")
+    secrets.put("TOKEN", "new value", "local")
+    with pytest.raises(SecretRefused):
+        secrets.find("TOKEN", "stranger")
+
+
+def test_the_advice_for_a_refused_server_adds_it_and_keeps_the_value_and_the_other_servers() -> None:
+    store = MemoryStore()
+    secrets = Secrets(store, KEY)
+    made = secrets.put("TOKEN", "value", "local", ["github"])
+    with pytest.raises(SecretRefused, match="`patchbay secret allow TOKEN tracker`") as refused:
+        secrets.find("TOKEN", "tracker")
+    assert "github" not in refused.value.message
+    assert secrets.allow("TOKEN", ["tracker"]).servers == ("github", "tracker")
+    assert [secrets.find("TOKEN", server) for server in ("github", "tracker")] == ["value", "value"]
+    assert secrets.all()[0].entry.changed == made.changed
+    with pytest.raises(SecretRefused):
+        secrets.find("TOKEN", "stranger")
+    with pytest.raises(InvalidParams, match="another key"):
+        Secrets(store, b"o" * 32).allow("TOKEN", ["stranger"])
+    with pytest.raises(InvalidParams, match="at most"):
+        secrets.allow("TOKEN", [f"server{number}" for number in range(MAX_SERVERS)])
+    with pytest.raises(UnknownSecret):
+        secrets.allow("ABSENT", ["github"])
+
+
+def test_a_secret_for_all_servers_stays_so_when_a_server_is_added() -> None:
+    secrets = Secrets(MemoryStore(), KEY)
+    secrets.put("TOKEN", "value", "local")
+    assert secrets.allow("TOKEN", ["github"]).servers == ()
+    assert secrets.find("TOKEN", "tracker") == "value"
 
 
 def test_a_removed_secret_leaves_nothing_and_an_unknown_one_cannot_be_removed_or_rotated() -> None:
@@ -78,6 +111,7 @@ def test_a_removed_secret_leaves_nothing_and_an_unknown_one_cannot_be_removed_or
     assert secrets.find("TOKEN", "github") is None
     assert secrets.all() == []
     assert not list(store.journal.read(SECRETS + "TOKEN"))
+    assert not list(store.journal.read(SECRET_ENTRIES + "TOKEN"))
     with pytest.raises(UnknownSecret, match="patchbay secret list"):
         secrets.remove("TOKEN")
     with pytest.raises(UnknownSecret):
@@ -121,13 +155,16 @@ def test_a_value_that_is_no_text_is_refused_without_being_shown(value: str) -> N
 
 def test_the_number_of_secrets_and_of_their_servers_is_bounded() -> None:
     secrets = Secrets(MemoryStore(), KEY)
+    servers = [f"a-server-with-a-long-name-{number}" for number in range(MAX_SERVERS)]
     for number in range(MAX_SECRETS):
-        secrets.put(f"TOKEN_{number}", "value", "local")
+        secrets.put(f"TOKEN_{number}".ljust(MAX_NAME_CHARACTERS, "X"), "value", "a person " * 20, servers)
+    assert {one.entry.servers for one in secrets.all()} == {tuple(sorted(servers))}
     with pytest.raises(InvalidParams, match="remove one first"):
         secrets.put("ANOTHER", "value", "local")
-    secrets.put("TOKEN_1", "another value", "local")
+    known = secrets.all()[0].entry.name
+    secrets.put(known, "another value", "local")
     with pytest.raises(InvalidParams, match="at most"):
-        secrets.put("TOKEN_1", "value", "local", [f"server{number}" for number in range(MAX_SERVERS + 1)])
+        secrets.put(known, "value", "local", [f"server{number}" for number in range(MAX_SERVERS + 1)])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=400))
@@ -150,3 +187,24 @@ def test_another_process_on_the_same_store_sees_a_change_at_once(tmp_path: Path)
     finally:
         first.close()
         second.close()
+
+
+def test_a_secret_that_another_process_stores_while_it_is_removed_keeps_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    secrets, other = Secrets(store, KEY), Secrets(store, KEY)
+    secrets.put("TOKEN", "value", "local")
+    remove, stored = store.journal.remove, list[str]()
+
+    def store_again_first(topic: str, before: int) -> None:
+        if not stored:
+            stored.append(topic)
+            other.put("TOKEN", "new value", "local")
+        remove(topic, before)
+
+    monkeypatch.setattr(store.journal, "remove", store_again_first)
+    secrets.remove("TOKEN")
+    assert stored
+    assert secrets.find("TOKEN", "any") == "new value"
+    assert [one.entry.name for one in secrets.all()] == ["TOKEN"]

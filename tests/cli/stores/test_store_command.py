@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from patchbay.access.audit.chain import AuditChain
 from patchbay.access.hub_key import load_key
+from patchbay.access.secrets.names import SecretRefused
+from patchbay.access.secrets.records import Secrets
 from patchbay.access.stored_key_id import open_key
 from patchbay.cli.commands.patchbay import main
 from patchbay.cli.doctor.database import check_database
@@ -40,6 +42,22 @@ def test_a_hub_is_moved_with_its_root_and_its_audit_chain(tmp_path: Path, databa
     assert f"root {root}" in said and "rows are intact and in order" in said
     assert run("copy", database, str(tmp_path / "back")) == (0, said)
     assert run("copy", database, str(tmp_path / "back")) == (0, said)
+
+
+def test_a_copy_carries_the_secrets_sealed_and_only_the_key_of_the_hub_opens_them(
+    tmp_path: Path, database: str
+) -> None:
+    """Issue 56, 1."""
+    with closing(open_store("sqlite", tmp_path / "data")) as store:
+        Secrets(store, b"k" * 32).put("TOKEN", "a-very-secret-value", "local", ["github"])
+    code, said = run("copy", str(tmp_path / "data"), database)
+    assert code == 0, said
+    with closing(PostgresqlStore(database)) as copied:
+        assert Secrets(copied, b"k" * 32).find("TOKEN", "github") == "a-very-secret-value"
+        with pytest.raises(SecretRefused, match="is for other servers"):
+            Secrets(copied, b"k" * 32).find("TOKEN", "stranger")
+        with pytest.raises(SecretRefused, match="stored with another key"):
+            Secrets(copied, b"o" * 32).find("TOKEN", "github")
 
 
 def test_a_copy_needs_a_source_and_a_folder_without_a_running_hub(tmp_path: Path, database: str) -> None:
