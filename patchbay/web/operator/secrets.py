@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 from flask import Blueprint, Response, request
@@ -23,6 +24,8 @@ from patchbay.web.pages.site import Site
 
 PAGE = "/secrets"
 SET, REMOVE = "set", "remove"
+FORM = "store"
+"""The id of the form for a secret."""
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -41,10 +44,11 @@ class _SecretsViews:
         return self._page({key: request.args.get(key, "") for key in ("name", "servers")})
 
     def change(self) -> Response:
-        """POST: store a secret (`do=set`, `name`, `value`, `servers`) or delete one (`do=remove`, `name`).
+        """POST: store a secret (`do=set`, `name`, `value`, `servers`, `all`) or delete one (`do=remove`, `name`).
 
-        `servers` are names with spaces or commas between them, empty for all servers. Raises Refused, NotOperator,
-        UnknownSecret, InvalidParams.
+        `servers` are names with spaces or commas between them. Without them, a known secret keeps its servers, and a
+        new one is for all servers; `all` opens a known one to all. Raises Refused, NotOperator, UnknownSecret,
+        InvalidParams.
         """
         fields = read_form(MAX_FORM_BYTES)
         # A read-only hub protects its configuration; secrets are not part of it.
@@ -55,9 +59,8 @@ class _SecretsViews:
             return redirect_to(PAGE)
         if do != SET:
             raise InvalidParams(f"do: expected {SET} or {REMOVE}")
-        servers = fields.get("servers", "").replace(",", " ").split()
         try:
-            self._secrets.put(name, fields.get("value", ""), self._site.sender.id, servers)
+            self._secrets.put(name, fields.get("value", ""), self._site.sender.id, _read_servers(fields))
         except PatchbayError as problem:
             return self._page(fields, problem)
         return redirect_to(PAGE)
@@ -73,11 +76,25 @@ class _SecretsViews:
             data,
             problem=problem.message if problem else None,
             fields=_list_fields(fields),
+            is_for_all=bool(fields.get("all")),
             csrf=self._site.operators.csrf(),
         )
         response.status_code = problem.status if problem else 200
         response.headers["Cache-Control"] = "no-store"
         return response
+
+
+def _read_servers(fields: Mapping[str, str]) -> list[str] | None:
+    """Return the servers that a form chooses, none of them for all servers; None keeps the earlier choice.
+
+    Raises InvalidParams for a choice of both.
+    """
+    servers = fields.get("servers", "").replace(",", " ").split()
+    if not fields.get("all"):
+        return servers or None
+    if servers:
+        raise InvalidParams("choose either servers or all servers: the form has both")
+    return []
 
 
 def _list_names(server: Server) -> frozenset[str]:
@@ -97,6 +114,7 @@ def _describe(one: ListedSecret, names: Mapping[str, frozenset[str]]) -> dict[st
         "changed": entry.changed,
         "by": entry.by,
         "readable": one.is_readable,
+        "replace": f"{PAGE}?{urlencode({'name': entry.name, 'servers': ', '.join(entry.servers)})}#{FORM}",
         "used_by": [{"server": user, "page": page_path(user), "last_use": one.uses.get(user)} for user in users],
         "last_use": one.last_use,
     }
@@ -125,7 +143,7 @@ def _list_fields(given: Mapping[str, str]) -> list[dict[str, str]]:
         {
             "name": "servers",
             "label": "Only for these servers",
-            "hint": "Names with commas between them. Empty means that every configuration of this hub may name it.",
+            "hint": "Names with commas between them. Empty keeps the servers of a known secret; a new one is for all.",
             "form": "line",
             "value": given.get("servers", ""),
             "problem": "",

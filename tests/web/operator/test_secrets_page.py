@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -50,6 +51,31 @@ def test_a_stored_secret_is_listed_with_its_servers_and_never_shown(hub: Hub) ->
     assert VALUE not in page(hub) + hub.client.get("/secrets.json").text
     assert post(hub, do="remove", name="TOKEN")[0] == 303
     assert secrets_of(hub).find("TOKEN", "shelly") is None
+
+
+def test_an_empty_field_keeps_the_servers_of_a_known_secret_and_only_the_tick_opens_it_to_all(hub: Hub) -> None:
+    secrets = secrets_of(hub)
+    secrets.put("TOKEN", "first", "local", ["shelly"])
+    assert post(hub, do="set", name="TOKEN", value="second", servers="")[0] == 303
+    assert secrets.find("TOKEN", "shelly") == "second"
+    assert secrets.all()[0].entry.servers == ("shelly",)
+    status, shown = post(hub, do="set", name="TOKEN", value=VALUE, servers="shelly", all="yes")
+    assert (status, secrets.find("TOKEN", "shelly")) == (400, "second")
+    assert "the form has both" in shown and VALUE not in shown
+    assert post(hub, do="set", name="TOKEN", value="third", servers="", all="yes")[0] == 303
+    assert secrets.find("TOKEN", "stranger") == "third"
+    assert post(hub, do="set", name="NEW", value="value", servers="")[0] == 303
+    assert secrets.find("NEW", "stranger") == "value"
+
+
+def test_replace_in_a_row_fills_in_the_name_and_the_servers(hub: Hub) -> None:
+    secrets_of(hub).put("TOKEN", VALUE, "local", ["shelly", "other"])
+    link = re.search(r'href="([^"]+)" aria-label="Replace TOKEN"', page(hub))
+    assert link is not None
+    shown = hub.client.get(html.unescape(link[1]), headers={"Accept": "text/html"}).text
+    assert 'value="TOKEN" autocomplete="off"' in shown
+    assert 'value="other, shelly"' in shown
+    assert VALUE not in shown
 
 
 def test_a_server_that_names_a_secret_is_listed_before_its_first_use(hub: Hub) -> None:
