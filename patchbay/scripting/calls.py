@@ -44,6 +44,8 @@ class PlannedCall:
     line: int
     tool: ScriptTool
     arguments: dict[str, Any]
+    """What the tool gets; empty again after the call, so that the memory of the hub does not keep it."""
+
     ms: float = 0.0
     has_failed: bool = False
     answer: dict[str, Any] | None = None
@@ -167,6 +169,7 @@ class ScriptCalls:
             raise
         finally:
             planned.ms = (time.monotonic() - begun) * 1000
+            planned.arguments = {}
 
     def _answer(self, planned: PlannedCall, result: Mapping[str, Any]) -> None:
         if result.get("isError"):
@@ -176,7 +179,11 @@ class ScriptCalls:
         self.budget.take_bytes(size_of(value))
         planned.answer = {"return_value": value}
 
-    @staticmethod
-    def _fail(planned: PlannedCall, message: str) -> None:
+    def _fail(self, planned: PlannedCall, message: str) -> None:
         planned.has_failed = True
-        planned.answer = {"exc_type": "RuntimeError", "message": f"{planned.name}: {message}"}
+        try:
+            self.budget.take_bytes(size_of(message))
+        except LimitReached as problem:
+            planned.limit = problem
+        else:
+            planned.answer = {"exc_type": "RuntimeError", "message": f"{planned.name}: {message}"}

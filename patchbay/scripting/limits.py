@@ -17,7 +17,8 @@ class RunLimits:
 
     `running_seconds` is the time in which the interpreter works: its processor time, and the waits for a processor.
     `wall_seconds` is all time, with the calls. `memory_mib` is for the values of the script, `output_bytes` for what it
-    prints, and `result_bytes` for the results of all its calls together. At most `parallel` calls run at the same time.
+    prints, `value_bytes` for its value, `argument_bytes` for the arguments of all its calls together, and `result_bytes`
+    for the results of all its calls together, also of those that failed. At most `parallel` calls run at the same time.
     `depth` counts the runs inside each other.
     """
 
@@ -25,7 +26,9 @@ class RunLimits:
     wall_seconds: float = 60.0
     memory_mib: int = 64
     calls: int = 200
+    argument_bytes: int = 16 * MIB
     result_bytes: int = 16 * MIB
+    value_bytes: int = 16 * MIB
     output_bytes: int = 64 * 1024
     parallel: int = 8
     depth: int = 2
@@ -45,6 +48,7 @@ class Budget:
         """The `time.monotonic()` time at which the run ends."""
         self._lock = threading.Lock()
         self._calls = limits.calls
+        self._argument_bytes = limits.argument_bytes
         self._bytes = limits.result_bytes
         self._seconds = limits.running_seconds
 
@@ -66,6 +70,14 @@ class Budget:
             if not self._calls:
                 raise LimitReached(f"the script makes more than {self.limits.calls} calls (limit calls)")
             self._calls -= 1
+
+    def take_argument_bytes(self, size: int) -> None:
+        """Count bytes of the arguments of a call. Raises LimitReached."""
+        with self._lock:
+            self._argument_bytes -= size
+            if self._argument_bytes < 0:
+                sentence = f"the arguments of its calls have more than {self.limits.argument_bytes} bytes together"
+                raise LimitReached(f"{sentence} (limit argument_bytes)")
 
     def take_bytes(self, size: int) -> None:
         """Count the bytes of a result. Raises LimitReached."""
@@ -89,3 +101,16 @@ class Budget:
         """Raise LimitReached when the time of the run is over."""
         if time.monotonic() >= self.until:
             raise LimitReached(f"the script takes more than {self.limits.wall_seconds:g} s (limit wall_seconds)")
+
+
+class ValueBytes:
+    """What is left of the bytes of the value of one run. For one thread."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = self._left = limit
+
+    def take(self, size: int) -> None:
+        """Count bytes of the value. Raises LimitReached."""
+        self._left -= size
+        if self._left < 0:
+            raise LimitReached(f"it has more than {self._limit} bytes (limit value_bytes)")

@@ -32,7 +32,7 @@ from patchbay.events import Content, Data, Event, Text
 from patchbay.scripting.calls import InnerCall, PlannedCall, ScriptCalls
 from patchbay.scripting.failures import SCRIPT, describe_failure, is_harmless, place_after
 from patchbay.scripting.interpreters import Interpreter, Interpreters
-from patchbay.scripting.limits import MIB, Budget, LimitReached, RunLimits
+from patchbay.scripting.limits import MIB, Budget, LimitReached, RunLimits, ValueBytes
 from patchbay.scripting.modules import (
     ScriptModule,
     ScriptModules,
@@ -165,7 +165,7 @@ class _Run:
             self._flag.set("the script ended")
         yield from self._printed()
         try:
-            plain = plain_value(value)
+            plain = plain_value(value, ValueBytes(self._budget.limits.value_bytes).take)
         except ToolFailed as problem:
             sentence = f"the value of the script cannot be returned: {problem.message}"
             raise ToolFailed(self._with_calls(sentence)) from None
@@ -254,13 +254,15 @@ class _Run:
         self._line = self._line_of(snapshot)
         problem = ""
         if found is None:
-            problem = f"{name} is no tool"
+            problem = f"there is no tool {name}"
         elif snapshot.args:
             problem = f"{name} takes its arguments by name"
         else:
             tool, renamed = found
             try:
-                given = plain_value(plain_arguments(snapshot.kwargs, renamed))
+                given = plain_value(plain_arguments(snapshot.kwargs, renamed), self._budget.take_argument_bytes)
+            except LimitReached:
+                raise
             except ToolFailed as reason:
                 problem = f"{name}: an argument cannot be sent: {reason.message}"
         if problem or found is None:
@@ -314,5 +316,7 @@ def _check_inputs(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the inputs of a script. Raises ToolFailed for a name that no Python variable can have."""
     for name in inputs:
         if identifier(name) != name:
-            raise ToolFailed(f"inputs: {name!r:.80} is no name of a Python variable; write {identifier(name)!r}")
+            raise ToolFailed(
+                f"inputs: {name!r:.80} cannot be the name of a Python variable; write {identifier(name)!r}"
+            )
     return inputs

@@ -20,6 +20,11 @@ from tests.hubs import Hub
 from tests.scripting.hubs import SCRIPTED, failure, script, scripted_hub, value, with_limits
 from tests.waiting import BOUND, until
 
+SHARED = "x = [1]\nfor one in range(40):\n    x = [x, x]"
+"""A list of forty lists for Monty; its copy as JSON would have 2 ** 40."""
+
+CATCHING = "for one in range(100):\n    try:\n        await git.note(what=x)\n    except BaseException:\n        pass"
+
 BOMBS = {
     "loop": "while True:\n    pass",
     "recursion": "def call(n):\n    return call(n + 1)\ncall(0)",
@@ -37,7 +42,10 @@ BOMBS = {
     "sleeps": "import asyncio\nawait asyncio.gather(*[asyncio.sleep(1000) for one in range(100000)])",
     "code": "eval('1 + ' * 100000 + '1')",
     "parentheses": "(" * 20000 + ")" * 20000,
-    "argument": "import git\nx = []\nfor one in range(5000):\n    x = [x]\nawait git.log(count=1, author=x)",
+    "argument": "import git\nx = []\nfor one in range(5000):\n    x = [x]\nawait git.note(what=x)",
+    "shared parts of a value": f"{SHARED}\nx",
+    "shared parts of an argument": f"import git\n{SHARED}\nawait git.note(what=x)",
+    "shared parts of an argument that is caught": f"import git\n{SHARED}\n{CATCHING}",
 }
 """Each one would take all of something."""
 

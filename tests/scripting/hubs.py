@@ -43,6 +43,16 @@ def large(size: int) -> str:
     return "x" * size
 
 
+def note(what) -> str:
+    """Take any value."""
+    return "noted"
+
+
+def fail(size: int) -> str:
+    """Fail with a long text."""
+    raise ValueError("x" * size)
+
+
 def relay(context, server: str, tool: str, code: str) -> str:
     """Call a tool of another server with a script."""
     return context.call(server, tool, code=code)["content"][0]["text"]

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patchbay.activation import Call, Events
+from patchbay.descriptors import Descriptor
+from patchbay.scripting.calls import PlannedCall, ScriptCalls
+from patchbay.scripting.limits import Budget, RunLimits
+from patchbay.scripting.modules import ScriptTool
 from tests.hubs import Hub
 from tests.scripting.hubs import failure, script, scripted_hub, value
+from tests.waiting import BOUND
 
 SMALL: dict[str, Any] = {
     "running_seconds": 0.5,
     "wall_seconds": 3.0,
     "memory_mib": 16,
     "calls": 5,
+    "argument_bytes": 4000,
     "result_bytes": 1000,
+    "value_bytes": 4000,
 }
 SMALL |= {"output_bytes": 2000}
 
@@ -32,6 +40,12 @@ def hang(context) -> str:
         threading.Event().wait(0.05)
         context.progress(1)
 '''
+
+CAUGHT = """for one in range(3):
+    try:
+        await git.fail(size=600)
+    except RuntimeError:
+        pass"""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +65,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         ("while True:\n    print('a' * 100)", "before its first call", "output_bytes"),
         ("import git\nfor one in range(10):\n    await git.close(number=one)", "line 3", "calls"),
         ("import git\nawait git.large(size=10)\nawait git.large(size=2000)", "line 3", "result_bytes"),
+        ("import git\nawait git.note(what='a' * 3000)\nawait git.note(what='a' * 3000)", "line 3", "argument_bytes"),
+        ("import git\n\nawait git.note(what=[[]] * 200)", "line 3", "argument_bytes"),
+        (f"import git\n{CAUGHT}", "line 4", "result_bytes"),
         ("import asyncio\n\nawait asyncio.sleep(100)", "line 3", "wall_seconds"),
         ("import time\n\ntime.sleep(100)", "line 3", "wall_seconds"),
         ("def call(n):\n    return call(n + 1)\n\ncall(0)", "line 2", "recursion"),
@@ -89,3 +106,34 @@ def test_a_good_script_runs_after_each_bad_one(hub: Hub) -> None:
     for code in ("while True:\n    pass", "x = []\nwhile True:\n    x.append(bytes(1000000))", "1 / 0"):
         failure(script(hub, "git", code))
         assert value(script(hub, "git", "1 + 1")) == 2
+
+
+@pytest.mark.parametrize("code", ["'a' * 5000", "[1] * 200", "{'a' * 5000: 1}", "[[]] * 200", "10 ** 1300000"])
+def test_a_value_has_a_bounded_size(hub: Hub, code: str) -> None:
+    said = failure(script(hub, "git", code))
+    assert said.startswith("the value of the script cannot be returned: it "), said
+    assert "4000 bytes (limit value_bytes)" in said, said
+
+
+def test_a_run_keeps_no_arguments_of_calls_that_are_over() -> None:
+    call, budget = Call("git", {}, {}, time.monotonic() + BOUND), Budget(RunLimits())
+    tool = ScriptTool("git", Descriptor("tool", "note", {"name": "note", "inputSchema": {}}, {}), "note")
+    calls = ScriptCalls(call, budget, lambda tool, arguments: Answered(arguments))
+    for id in range(3):
+        calls.plan(id, PlannedCall("git.note", 1, tool, {"what": "a" * 1000}))
+    answers: dict[int, dict[str, Any]] = {}
+    while len(answers) < 3:
+        list(calls.settle())
+        answers |= calls.take_answers()
+    assert [one["return_value"] for one in answers.values()] == ["1000 characters"] * 3
+    assert [one.arguments for one in calls.made] == [{}] * 3
+
+
+class Answered:
+    """A call that ends at once."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.result = {"content": [{"type": "text", "text": f"{len(arguments['what'])} characters"}]}
+
+    def events(self) -> Events:
+        yield from ()

@@ -29,7 +29,7 @@ def names(hub: Hub, server: str) -> list[str]:
 
 
 def test_the_two_tools_are_listed_beside_the_others_or_alone(hub: Hub) -> None:
-    assert names(hub, "git") == ["find_tools", "run_script", "log", "close", "meet", "large", "relay"]
+    assert names(hub, "git") == ["find_tools", "run_script", "log", "close", "meet", "large", "note", "fail", "relay"]
     assert names(hub, "release") == ["find_tools", "run_script"]
     assert names(hub, "") == ["find_tools", "run_script", "git__log"]
     assert hub.call("release", "history", {"count": 1}).result["isError"] is False
