@@ -19,6 +19,7 @@ NO_CALL = "No call was made."
 _TYPE_ERROR = re.compile(rf"^{re.escape(SCRIPT)}:(\d+):(\d+): \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
 _MEMORY = re.compile(r"^memory limit exceeded: \d+ bytes > \d+ bytes")
 _TIME = re.compile(r"^(?:feed|turn) time limit exceeded")
+_SUSPENSIONS = re.compile(r"^suspension limit \d+ exceeded")
 
 
 def describe_failure(problem: MontyError, limits: RunLimits, last_line: int) -> str:
@@ -44,6 +45,13 @@ def is_harmless(problem: MontyError) -> bool:
     return isinstance(problem, MontyRuntimeError) and not isinstance(problem.exception(), harmful)
 
 
+def describe_time(limit: str, limits: RunLimits) -> str:
+    """Return the sentence of a limit of time: `running_seconds` or `wall_seconds`."""
+    if limit == "running_seconds":
+        return f"the script works for more than {limits.running_seconds:g} s (limit running_seconds)"
+    return f"the script takes more than {limits.wall_seconds:g} s (limit wall_seconds)"
+
+
 def place_after(last_line: int) -> str:
     """Return where a script was that was ended in the middle of its work: the interpreter does not say the line."""
     return f"after the call of line {last_line}" if last_line else "before its first call"
@@ -53,7 +61,9 @@ def _describe_limit(problem: MontyError, message: str, limits: RunLimits) -> str
     """Return the sentence of a limit of the run; "" for another exception."""
     kind = type(problem.exception())
     if kind is TimeoutError and _TIME.match(message):
-        return f"the script works for more than {limits.running_seconds:g} s (limit running_seconds)"
+        return describe_time("wall_seconds", limits)
+    if kind is RuntimeError and _SUSPENSIONS.match(message):
+        return f"it imports, calls, waits and sleeps more than {limits.suspensions} times (limit suspensions)"
     if kind is MemoryError and _MEMORY.match(message):
         return f"its values need more than {limits.memory_mib} MiB (limit memory_mib)"
     if kind is RecursionError:
@@ -64,7 +74,7 @@ def _describe_limit(problem: MontyError, message: str, limits: RunLimits) -> str
 def _describe_crash(problem: MontyCrashedError, limits: RunLimits, last_line: int) -> str:
     place = place_after(last_line)
     if problem.timed_out:
-        return f"{place}: the script works for more than {limits.running_seconds:g} s (limit running_seconds)"
+        return f"{place}: {describe_time('wall_seconds', limits)}"
     return f"{place}: the interpreter ended; the script may need too much memory, or nest values too deeply"
 
 

@@ -2,9 +2,12 @@
 
 A process runs one script at a time. It is kept for the next script of the same principal, and never gets one of another
 principal. One that works for long in one go gets the lowest priority, and only a few of these work at the same time, so
-that endless scripts take no processor from short ones. A principal of which several worked for long gets processes that
-begin with the lowest priority, for a while. A process that dies is replaced: the pool starts a new one for the next
-script.
+that endless scripts take no processor from short ones; the others are stopped, and principals take turns. A principal
+of which several worked for long gets processes that begin with a lower priority, for a while. A process that dies is
+replaced: the pool starts a new one for the next script.
+
+What counts as the work of a script is the processor time of its process: not the time in which it was stopped, or
+waited for a processor. The watch ends a process that has used what its run had left.
 
 `patchbay/processes/script_start.py` restricts each process before it becomes the interpreter.
 """
@@ -12,6 +15,7 @@ script.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -20,8 +24,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
+from itertools import count, zip_longest
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
@@ -61,12 +66,22 @@ MAX_LONG_TURNS = 2
 """Processes that may go on at the same time after LONG_TURN_SECONDS; the others are stopped, and all take turns."""
 
 MAX_LONG_SCRIPTS = 3
-"""Scripts of a principal that work for long within SLOW_SECONDS before its next ones begin with the lowest priority."""
+"""Scripts of a principal that work for long within SLOW_SECONDS before its next ones begin with LATER_PRIORITY."""
 
 SLOW_SECONDS = 10.0
 
 WATCH_SECONDS = 0.1
+
+REQUEST_SECONDS = 120.0
+"""Seconds after which the library ends a process that does not answer; the watch ends it long before."""
+
+LATER_PRIORITY = 10
+"""The priority after those of all good scripts, and before those of the endless ones of the same principal."""
+
 LOWEST_PRIORITY = 19
+
+HAS_PROCESSOR_TIME = Path("/proc/self/schedstat").exists()
+"""Whether this system says how long a process has worked. Elsewhere all time of a turn counts as work."""
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
@@ -77,33 +92,58 @@ _START = (
 class Interpreter:
     """One process, for the scripts of one principal. One thread at a time may use it."""
 
-    def __init__(self, program: Path, principal: str, is_slowed: bool) -> None:
+    def __init__(self, program: Path, principal: str, priority: int) -> None:
         self.principal = principal
+        self.priority = priority
         self.idle_since = 0.0
         self.pid: int | None = None
         self.last_pid: int | None = None
-        self.is_slowed = is_slowed
-        """Whether it has the lowest priority."""
         self.turn = 0
         """The number of the turn that runs now; 0 while the process waits."""
+        self.served = 0
+        """The number of the last permission to go on after it had worked for long; the pool counts them."""
+        self.worked = 0.0
+        """The seconds that the process had worked in its turn when the watch last looked."""
+        self.reached = ""
+        """The limit for which the watch ended the process: `running_seconds`, `wall_seconds`; "" for none."""
+        self.spent = 0.0
+        """The seconds that the last turn took of `running_seconds`."""
         self._turns = 0
-        self._watched = (0, 0)
+        self._begun = 0
+        self._most = self._until = math.inf
         self._looked = 0
         self._is_stopped = False
-        self.monty = Monty(binary_path=program, min_processes=1, max_processes=1)
+        self._signals = threading.Lock()
+        """Held from a look at `turn` to the signal that follows: a process without a turn must not be stopped."""
+        self.monty = Monty(binary_path=program, min_processes=1, max_processes=1, request_timeout=REQUEST_SECONDS)
         self.monty.__enter__()
 
-    def work(self, function: Callable[[], Value]) -> Value:
-        """Return what a function returns that lets the process work."""
+    def work(self, function: Callable[[], Value], seconds: float = math.inf, until: float = math.inf) -> Value:
+        """Return what a function returns that lets the process work: a turn.
+
+        The watch ends a process that works for more than `seconds` in this turn, or beyond the `time.monotonic()` time
+        `until`; `reached` has the limit then.
+        """
+        self._begun, self._most, self._until = self._used_nanoseconds(), seconds, until
         self._turns += 1
-        self.turn = self._turns
+        with self._signals:
+            self.turn = self._turns
         try:
             return function()
         finally:
-            self.turn = 0
+            with self._signals:
+                self.turn = 0
+                self._go_on()
+            self.spent = min(self._worked_seconds(), seconds)
+
+    def rest(self) -> None:
+        """Note that the script of the process is over."""
+        with self._signals:
+            self._go_on()
+            self.last_pid, self.pid, self.idle_since = self.pid, None, time.monotonic()
 
     def has_died(self) -> bool:
-        """Whether the process of the last script is gone. It is a zombie until somebody waits for it."""
+        """Whether the process of the last script is gone. An ended process is a zombie until its parent reads how."""
         if not LINUX or self.last_pid is None:
             return False
         try:
@@ -112,39 +152,68 @@ class Interpreter:
             return True
 
     def works_long(self) -> bool:
-        """Whether the process has worked for long in one go, and still does. Called now and then."""
-        turn, pid = self.turn, self.pid
-        if not turn or pid is None:
-            return False
-        used = _processor_nanoseconds(pid)
-        if self._watched[0] != turn:
-            self._watched = (turn, used)
-        return used - self._watched[1] > LONG_TURN_SECONDS * 1e9
+        """Whether the process has worked for long in one go, and still does."""
+        self.worked = self._worked_seconds() if self.turn else 0.0
+        return self.worked > LONG_TURN_SECONDS
 
     def is_first_look(self) -> bool:
         """Whether this is asked for the first time in the present turn."""
-        is_first = self._looked != self._watched[0]
-        self._looked = self._watched[0]
+        is_first = self._looked != self._turns
+        self._looked = self._turns
         return is_first
 
     def slow_down(self) -> None:
         """Give the process the lowest priority."""
-        if not self.is_slowed and self.pid is not None:
-            self.is_slowed = True
+        if self.priority != LOWEST_PRIORITY and self.pid is not None:
+            self.priority = LOWEST_PRIORITY
             _lower_priority(self.pid)
 
-    def stop(self, is_stopped: bool) -> None:
-        """Stop the process in the middle of its work, or let it go on."""
-        if self._is_stopped != is_stopped and self.pid is not None:
-            self._is_stopped = is_stopped
-            with suppress(OSError):
-                os.kill(self.pid, signal.SIGSTOP if is_stopped else signal.SIGCONT)
+    def stop(self, turn: int) -> None:
+        """Stop the process in the middle of this turn; does nothing when the turn is over."""
+        with self._signals:
+            if turn and self.turn == turn and not self._is_stopped:
+                self._is_stopped = True
+                self._send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let a stopped process go on."""
+        with self._signals:
+            self._go_on()
+
+    def end_if_over(self) -> None:
+        """End the process if its turn has used what its run had left."""
+        with self._signals:
+            if self.turn and not self.reached:
+                if self._worked_seconds() > self._most:
+                    self.reached = "running_seconds"
+                elif time.monotonic() > self._until:
+                    self.reached = "wall_seconds"
+                if self.reached:
+                    self._send(signal.SIGKILL)
 
     def kill(self) -> None:
         """End the process in the middle of its work."""
+        self._send(signal.SIGKILL)
+
+    def _worked_seconds(self) -> float:
+        """Return how long the process has worked since its turn began; 0 for one that has died."""
+        return max(0, self._used_nanoseconds() - self._begun) / 1e9
+
+    def _used_nanoseconds(self) -> int:
+        if not HAS_PROCESSOR_TIME:
+            return time.monotonic_ns()
+        return 0 if self.pid is None else _processor_nanoseconds(self.pid)
+
+    def _go_on(self) -> None:
+        """Let a stopped process go on. The caller holds the lock."""
+        if self._is_stopped:
+            self._is_stopped = False
+            self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
         if self.pid is not None:
             with suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
 
     def close(self) -> None:
         """End the process."""
@@ -171,12 +240,10 @@ class Interpreters:
         self._busy: set[Interpreter] = set()
         self._closed = False
         self._folder = Path(mkdtemp(prefix="patchbay-scripts-"))
-        self._programs = {
-            is_slowed: _write_program(self._folder, LOWEST_PRIORITY if is_slowed else 0) for is_slowed in (False, True)
-        }
+        self._programs = {one: _write_program(self._folder, one) for one in (0, LATER_PRIORITY)}
         self._long: dict[str, list[float]] = {}
         """When scripts of each principal began to work for long, within SLOW_SECONDS."""
-        self._rounds = 0
+        self._permissions = count(1)
         self._watch = BackgroundLoop("scripts", self._look, "the watch over scripts failed")
 
     def take(self, call: Call) -> Generator[Event, None, Interpreter]:
@@ -206,12 +273,12 @@ class Interpreters:
 
     def give_back(self, interpreter: Interpreter, is_whole: bool) -> None:
         """Take a process back. One that is not `is_whole` ends: its script failed in a way that may have harmed it."""
-        keeps = is_whole
-        interpreter.last_pid, interpreter.pid, interpreter.idle_since = interpreter.pid, None, time.monotonic()
+        interpreter.rest()
         surplus = []
         with self._lock:
             self._busy.discard(interpreter)
-            if keeps and not self._closed:
+            # The priority of a process cannot be raised again.
+            if is_whole and not self._closed and interpreter.priority != LOWEST_PRIORITY:
                 self._idle.append(interpreter)
             else:
                 surplus.append(interpreter)
@@ -240,8 +307,8 @@ class Interpreters:
     def _find(self, principal: str) -> Interpreter:
         """Return a waiting process of a principal, or a new one. Raises ToolFailed."""
         with self._lock:
-            is_slow = self._is_slow(principal)
-            fitting = (one for one in reversed(self._idle) if one.principal == principal and one.is_slowed == is_slow)
+            priority = LATER_PRIORITY if self._is_slow(principal) else 0
+            fitting = (one for one in reversed(self._idle) if one.principal == principal and one.priority == priority)
             found = next(fitting, None)
             if found is not None:
                 self._idle.remove(found)
@@ -250,7 +317,7 @@ class Interpreters:
             found = None
         if found is None:
             try:
-                found = Interpreter(self._programs[is_slow], principal, is_slow)
+                found = Interpreter(self._programs[priority], principal, priority)
             except (OSError, RuntimeError) as problem:
                 raise ToolFailed(f"the interpreter of scripts cannot be started: {problem}") from problem
         with self._lock:
@@ -259,7 +326,7 @@ class Interpreters:
         return found
 
     def _is_slow(self, principal: str) -> bool:
-        """Whether scripts of a principal begin with the lowest priority now. The caller holds the lock."""
+        """Whether scripts of a principal begin with LATER_PRIORITY now. The caller holds the lock."""
         since = time.monotonic() - SLOW_SECONDS
         known = [one for one in self._long.get(principal, ()) if one >= since][-MAX_LONG_SCRIPTS:]
         if known:
@@ -270,12 +337,18 @@ class Interpreters:
 
     def _restrain(self, long: list[Interpreter]) -> None:
         """Let only a few of the processes that work for long go on; which ones changes from round to round."""
-        for place, one in enumerate(long):
+        turns = {one: one.turn for one in long}
+        for one in long:
             if one.is_first_look():
                 with self._lock:
                     self._long.setdefault(one.principal, []).append(time.monotonic())
             one.slow_down()
-            one.stop((place + self._rounds) % len(long) >= MAX_LONG_TURNS)
+        chosen = next_turns(long)
+        for one in chosen:
+            one.served = next(self._permissions)
+            one.go_on()
+        for one in turns.keys() - chosen:
+            one.stop(turns[one])
 
     def _withdraw(self, ticket: _Ticket) -> None:
         with self._lock:
@@ -311,13 +384,28 @@ class Interpreters:
             old = [one for one in self._idle if now - one.idle_since >= IDLE_SECONDS]
             self._idle = [one for one in self._idle if one not in old]
             is_over = not busy and not self._idle
-        self._rounds += 1
+        for one in busy:
+            one.end_if_over()
         self._restrain([one for one in busy if one.works_long()])
         for one in old:
             one.close()
         if is_over:
             return None
         return WATCH_SECONDS if busy else IDLE_SECONDS / 4
+
+
+def next_turns(long: Iterable[Interpreter]) -> list[Interpreter]:
+    """Return the processes that may go on: principals take turns, and of each one those that worked least go first.
+
+    So endless scripts take turns with each other, not with the scripts of another principal, and a script that works
+    for a second is not kept waiting by the endless ones of its own principal.
+    """
+    queues: dict[str, list[Interpreter]] = {}
+    for one in sorted(long, key=lambda one: one.worked):
+        queues.setdefault(one.principal, []).append(one)
+    principals = sorted(queues.values(), key=lambda queue: max(one.served for one in queue))
+    in_order = [one for tier in zip_longest(*principals) for one in tier if one is not None]
+    return in_order[:MAX_LONG_TURNS]
 
 
 def _write_program(folder: Path, priority: int) -> Path:

@@ -15,17 +15,19 @@ MIB = 1024 * 1024
 class RunLimits:
     """What one run may use.
 
-    `running_seconds` is the time in which the interpreter works: its processor time, and the waits for a processor.
-    `wall_seconds` is all time, with the calls. `memory_mib` is for the values of the script, `output_bytes` for what it
-    prints, `value_bytes` for its value, `argument_bytes` for the arguments of all its calls together, and `result_bytes`
-    for the results of all its calls together, also of those that failed. At most `parallel` calls run at the same time.
-    `depth` counts the runs inside each other.
+    `running_seconds` is the processor time of the interpreter. `wall_seconds` is all time, with the calls and the waits
+    for a processor. `suspensions` is how often the interpreter may ask for something: a call and the wait for it are
+    two, an import and a sleep are others. `memory_mib` is for the values of the script, `output_bytes` for what it
+    prints, `value_bytes` for its value, `argument_bytes` for the arguments of all its calls together, and
+    `result_bytes` for the results of all its calls together, also of those that failed. At most `parallel` calls run at
+    the same time. `depth` counts the runs inside each other.
     """
 
     running_seconds: float = 5.0
     wall_seconds: float = 60.0
     memory_mib: int = 64
     calls: int = 200
+    suspensions: int = 2400
     argument_bytes: int = 16 * MIB
     result_bytes: int = 16 * MIB
     value_bytes: int = 16 * MIB

@@ -30,7 +30,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Data, Event, Text
 from patchbay.scripting.calls import InnerCall, PlannedCall, ScriptCalls
-from patchbay.scripting.failures import SCRIPT, describe_failure, is_harmless, place_after
+from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
 from patchbay.scripting.interpreters import Interpreter, Interpreters
 from patchbay.scripting.limits import MIB, Budget, LimitReached, RunLimits, ValueBytes
 from patchbay.scripting.modules import (
@@ -47,9 +47,6 @@ from patchbay.scripting.values import compact_json, plain_value
 
 ID_BYTES = 8
 """Bytes of the id of a run."""
-
-SUSPENSIONS = 2000
-"""How often the interpreter may ask for something besides calls, such as modules and sleeps."""
 
 Snapshot = FunctionSnapshot | FutureSnapshot | NameLookupSnapshot | MontyComplete
 """What the interpreter asks for, or its result."""
@@ -78,12 +75,14 @@ class ScriptRuns:
         Raises ToolFailed with the reason and the line.
         """
         with self._budget(call) as budget:
+            modules = modules_of(server)
             interpreter = yield from self.interpreters.take(call)
-            run = _Run(interpreter, modules_of(server), call, budget)
+            run = None
             try:
+                run = _Run(interpreter, modules, call, budget)
                 yield from run.events()
             finally:
-                self.interpreters.give_back(interpreter, run.is_whole)
+                self.interpreters.give_back(interpreter, run is not None and run.is_whole)
 
     def close(self) -> None:
         """End all interpreters."""
@@ -178,6 +177,8 @@ class _Run:
         if self._output.is_over:
             sentence = f"the script prints more than {limits.output_bytes} bytes (limit output_bytes)"
             return f"{place_after(self._line)}: {sentence}"
+        if self._interpreter.reached:
+            return f"{place_after(self._line)}: {describe_time(self._interpreter.reached, limits)}"
         return describe_failure(problem, limits, self._line)
 
     def _drive(self, inputs: Mapping[str, Any]) -> Generator[Event, None, Any]:
@@ -209,9 +210,10 @@ class _Run:
             os_policy={"sleep": "call_host"},
             external_modules=self._external_modules(),
             limits={
-                "max_feed_duration_secs": max(0.001, self._budget.seconds_left),
+                # The watch of the pool counts the work; this ends a script that it could not end.
+                "max_feed_duration_secs": max(0.001, self._budget.until - time.monotonic()),
                 "max_memory": limits.memory_mib * MIB,
-                "max_suspensions": 2 * limits.calls + SUSPENSIONS,
+                "max_suspensions": limits.suspensions,
             },
         )
 
@@ -222,11 +224,10 @@ class _Run:
 
     def _work(self, function: Callable[[], Snapshot]) -> Snapshot:
         """Let the interpreter work; return what it asks for. Counts the time."""
-        begun = time.monotonic()
         try:
-            return self._interpreter.work(function)
+            return self._interpreter.work(function, self._budget.seconds_left, self._budget.until)
         finally:
-            self._budget.take_seconds(time.monotonic() - begun)
+            self._budget.take_seconds(self._interpreter.spent)
 
     def _serve(self, snapshot: FunctionSnapshot) -> Generator[Event, None, Snapshot]:
         """Answer what a script calls: a tool, a sleep, or the import of a module."""

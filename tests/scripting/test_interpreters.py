@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic_monty import MontyCrashedError
 
 from patchbay.activation import Call
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
-from patchbay.scripting.interpreters import Interpreter, Interpreters
+from patchbay.scripting.interpreters import LONG_TURN_SECONDS, Interpreter, Interpreters, next_turns
 from tests.waiting import BOUND, until
 
 
@@ -125,7 +129,7 @@ def test_a_process_that_works_for_long_gets_the_lowest_priority_and_is_not_used_
         assert one.pid is not None
         thread = threading.Thread(target=work_endlessly, args=(one, session))
         thread.start()
-        until(lambda: one.is_slowed, "the lower priority")
+        until(lambda: one.priority == 19, "the lower priority")
         threads = Path(f"/proc/{one.pid}/task").iterdir()
         assert {os.getpriority(os.PRIO_PROCESS, int(each.name)) for each in threads} == {19}
         one.kill()
@@ -150,11 +154,11 @@ def test_a_principal_with_several_long_scripts_gets_slow_processes_and_others_do
         one.pid = session.worker_pid
         threads.append(threading.Thread(target=work_endlessly, args=(one, session)))
         threads[-1].start()
-    until(lambda: all(one.is_slowed for one in held), "the lower priorities")
+    until(lambda: all(one.priority == 19 for one in held), "the lower priorities")
     until(lambda: [state_of(one) for one in held].count("T") == 1, "the one that waits for its turn")
     waiting = next(one for one in held if state_of(one) == "T")
     until(lambda: state_of(waiting) != "T", "its turn")
-    assert not take(pool, "ben").is_slowed
+    assert take(pool, "ben").priority == 0
     for one in held:
         one.kill()
     for thread in threads:
@@ -162,10 +166,15 @@ def test_a_principal_with_several_long_scripts_gets_slow_processes_and_others_do
     for one in held:
         pool.give_back(one, False)
     again = take(pool, "ann")
-    assert again.is_slowed
+    assert again.priority == 10
     with again.monty.checkout() as session:
-        assert os.getpriority(os.PRIO_PROCESS, session.worker_pid or 0) == 19
+        assert os.getpriority(os.PRIO_PROCESS, session.worker_pid or 0) == lowered(10)
         assert session.feed_run("1 + 1") == 2
+
+
+def lowered(steps: int) -> int:
+    """The priority of the tests, lowered by so many steps."""
+    return min(os.getpriority(os.PRIO_PROCESS, 0) + steps, 19)
 
 
 def state_of(one: Interpreter) -> str:
@@ -180,3 +189,94 @@ def test_a_closed_pool_runs_nothing(pool: Interpreters) -> None:
     until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the process")
     with pytest.raises(ToolFailed, match="the hub is ending"):
         take(pool, "ann")
+
+
+def test_a_process_whose_turn_is_over_is_not_stopped(pool: Interpreters) -> None:
+    """The watch looks, the turn ends, and only then comes the signal."""
+    one = take(pool, "ann")
+    one.pid = pid_of(one)
+    seen = []
+    one.work(lambda: seen.append(one.turn))
+    one.stop(seen[0])
+    assert state_of(one) != "T"
+    one.work(lambda: one.stop(seen[0]))
+    assert state_of(one) != "T"
+
+
+def test_a_process_that_was_stopped_in_its_turn_goes_on_when_the_turn_is_over(pool: Interpreters) -> None:
+    one = take(pool, "ann")
+    one.pid = pid_of(one)
+
+    def end_stopped() -> None:
+        one.stop(one.turn)
+        until(lambda: state_of(one) == "T", "the stop")
+
+    one.work(end_stopped)
+    until(lambda: state_of(one) != "T", "the process that goes on")
+    pool.give_back(one, True)
+    again = take(pool, "ann")
+    assert again is one and pid_of(again)
+
+
+def test_a_process_that_is_given_back_in_its_turn_goes_on(pool: Interpreters) -> None:
+    one = take(pool, "ann")
+    pid = one.pid = pid_of(one)
+    one.turn = 1
+    one.stop(1)
+    until(lambda: state_of(one) == "T", "the stop")
+    one.rest()
+    one.last_pid, one.pid = None, pid
+    until(lambda: state_of(one) != "T", "the process that goes on")
+
+
+def test_principals_take_turns_first_and_then_their_processes() -> None:
+    many: list[Any] = [LongOne("ann") for _ in range(20)]
+    few: list[Any] = [LongOne("ben"), LongOne("cat")]
+    turns: Counter[Any] = Counter()
+    permissions = count(1)
+    for _ in range(300):
+        for one in next_turns([*many, *few]):
+            one.served = next(permissions)
+            one.worked += 0.1
+            turns[one] += 1
+    assert [turns[one] for one in few] == [200, 200]
+    assert [turns[one] for one in many] == [10] * 20
+    new: Any = LongOne("ann")
+    assert new in next_turns([*many, new])
+
+
+class LongOne:
+    """A process that works for long."""
+
+    def __init__(self, principal: str) -> None:
+        self.principal = principal
+        self.served = 0
+        self.worked = 0.0
+
+
+def test_the_time_in_which_a_process_is_stopped_does_not_count(pool: Interpreters) -> None:
+    one = take(pool, "ann")
+    with one.monty.checkout(limits={"max_feed_duration_secs": BOUND}) as session:
+        one.pid = session.worker_pid
+        code = "total = 0\nfor number in range(10000):\n    total += number\ntotal"
+        assert one.work(lambda: session.feed_run(code), seconds=1.0) == sum(range(10000))
+        rest = 2 * LONG_TURN_SECONDS
+
+        def wait() -> None:
+            one.stop(one.turn)
+            threading.Event().wait(rest)
+            one.end_if_over()
+
+        one.work(wait, seconds=LONG_TURN_SECONDS)
+        assert not one.reached and one.spent < LONG_TURN_SECONDS
+
+
+def test_a_process_that_has_used_its_time_ends(pool: Interpreters) -> None:
+    for seconds, until_time, limit in [(0.2, BOUND, "running_seconds"), (BOUND, 0.2, "wall_seconds")]:
+        one = take(pool, "ann")
+        with pytest.raises(MontyCrashedError), one.monty.checkout() as session:
+            one.pid = session.worker_pid
+            end = time.monotonic() + until_time
+            one.work(lambda: session.feed_run("while True:\n    pass"), seconds, end)
+        assert one.reached == limit
+        pool.give_back(one, False)

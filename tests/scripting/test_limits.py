@@ -70,6 +70,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         (f"import git\n{CAUGHT}", "line 4", "result_bytes"),
         ("import asyncio\n\nawait asyncio.sleep(100)", "line 3", "wall_seconds"),
         ("import time\n\ntime.sleep(100)", "line 3", "wall_seconds"),
+        ("import asyncio\nfor one in range(3000):\n    await asyncio.sleep(0)", "line 3", "suspensions"),
         ("def call(n):\n    return call(n + 1)\n\ncall(0)", "line 2", "recursion"),
     ],
 )
@@ -133,7 +134,7 @@ class Answered:
     """A call that ends at once."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self.result = {"content": [{"type": "text", "text": f"{len(arguments['what'])} characters"}]}
+        self.result: Mapping[str, Any] = {"content": [{"type": "text", "text": f"{len(arguments['what'])} characters"}]}
 
     def events(self) -> Events:
         yield from ()
