@@ -246,9 +246,12 @@ def price_list(server: Server) -> dict[str, Any]:
 
 def _price_tool(tool: Descriptor, size: int) -> dict[str, Any]:
     owner = tool.origins[0][:2] if tool.origins else tool.belongs_to
+    server, name = owner or ("", "")
     return {
         "name": tool.name,
-        "from": ".".join(owner) if owner else "",
+        "from": f"{server}.{name}" if owner else "",
+        "server": server,  # apart from its tool, because both names may have dots
+        "tool": name,
         "description": " ".join(str(tool.wire.get("description") or "").split())[:200],
         "bytes": size,
         "tokens": estimate_tokens(size),

@@ -134,6 +134,7 @@ def read(work: ClientSession, /, address: str, uri: str, style: Style, output: s
         work,
         "read",
         add_operation(complete_reference(address, work.context.list_servers), "resource" if uri else "", uri),
+        address,
     )
     _show(_read(work, checked), output, FailureCounter(style))
 
@@ -192,11 +193,14 @@ def _parse_words(
     complete = add_operation(
         complete_reference(address, work.context.list_servers), kind if name else "", name, arguments
     )
-    return _check_operation(work, operation, complete), files
+    return _check_operation(work, operation, complete, address), files
 
 
-def _check_operation(work: ClientSession, operation: Operation, address: str) -> CheckedAddress:
-    """Parse an address, which must name this operation. Raises AddressError, ProfileError."""
+def _check_operation(work: ClientSession, operation: Operation, address: str, typed: str) -> CheckedAddress:
+    """Parse an address, which must name this operation; `typed` is what the user typed of it.
+
+    Raises AddressError, which names a server as the user did, and ProfileError.
+    """
     if get_scheme(address).startswith(API_SCHEME):
         if operation != "call" or not has_operation(address):
             wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
@@ -208,9 +212,9 @@ def _check_operation(work: ClientSession, operation: Operation, address: str) ->
         if isinstance(found.target, NamedServer) and found.target.kind == "profile":
             work.context.get_profiles().load(found.target.name)
         wanted = expected.get(operation, "a prompt (PROMPT or prompt=)")
-        raise AddressError(
-            f"{found.target.label}: expected {wanted}; `patchbay inspect {found.target.label}` lists them"
-        )
+        name = typed.partition("?")[0]
+        shown = name if found.target.label == f"/mcp/{name}" else found.target.label
+        raise AddressError(f"{shown}: expected {wanted}; `patchbay inspect {shown}` lists them")
     return CheckedAddress(address, found)
 
 

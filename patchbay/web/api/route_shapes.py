@@ -211,7 +211,11 @@ _DIFFERENCE = object_of(changed=_CHANGED, sentences=array_of(TEXT), parts=array_
 _TOOLSET = object_of(
     **dict.fromkeys(("name", "kind", "broken", "price"), TEXT),
     endpoint=LINK,
-    tools=array_of(object_of(**{"name": TEXT, "from": TEXT, "description": TEXT, "bytes": INTEGER, "tokens": INTEGER})),
+    tools=array_of(
+        object_of(
+            **dict.fromkeys(("name", "from", "server", "tool", "description"), TEXT), bytes=INTEGER, tokens=INTEGER
+        )
+    ),
     bytes=INTEGER,
     tokens=INTEGER,
     unlisted=array_of(TEXT),

@@ -76,6 +76,19 @@ def test_a_toolset_is_made_of_what_a_key_may_call(folder: Path) -> None:
         assert "/mcp/third: 2 tools" in made and "git.push" not in made
 
 
+def test_a_key_brings_the_tools_of_servers_whose_names_have_a_dot_and_none_of_such_toolsets(folder: Path) -> None:
+    (folder / "servers" / "my.git.py").write_text(GIT.replace("def log", "def trail"))
+    run_command(folder, "toolset", "new", "work.old", "git.push")
+    run_command(folder, "toolset", "new", "again", "work.old.push")
+    run_command(folder, "key", "new", "laptop", "--grants", "call:my.git,call:work.old,call:again")
+    made = run_command(folder, "toolset", "new", "mine", "--from-key", "laptop")
+    assert made.code == exit_codes.OK, made
+    chosen = json.loads((folder / "servers" / "mine.json").read_text())["include"]
+    assert sorted(chosen) == ["my.git.diff", "my.git.push", "my.git.trail"]
+    with running(folder, "--servers", str(folder / "servers")):
+        assert "/mcp/other: 3 tools" in run_command(folder, "toolset", "new", "other", "--from-key", "laptop").out
+
+
 def test_the_list_of_all_servers_says_what_is_not_in_it(folder: Path) -> None:
     shown = run_command(folder, "toolset", "show", "mcp").out
     assert shown.startswith("/mcp: 3 tools, ") and "`patchbay toolset add mcp arbor` puts arbor into it." in shown

@@ -63,6 +63,15 @@ def test_a_prompt_without_a_hub_shows_the_line_of_the_code_that_raised(tmp_path:
     assert "asks.py, line 2, in ask\n    return {}['question']" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"), [("prompt echo", "echo"), ("read echo", "echo"), ("call /mcp/echo", "/mcp/echo")]
+)
+def test_a_command_that_lacks_an_entry_names_the_server_as_it_was_typed(tmp_path: Path, words: str, shown: str) -> None:
+    ended = run_command(tmp_path, *words.split())
+    assert ended.code == exit_codes.USAGE
+    assert f"{shown}: expected a" in ended.err and f"`patchbay inspect {shown}` lists them" in ended.err
+
+
 def test_the_logs_say_where_the_reason_of_a_failure_is_not_recorded(tmp_path: Path) -> None:
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "sums.py").write_text("def share(parts: int) -> float:\n    return 1 / parts\n")

@@ -268,9 +268,10 @@ def find_tools_of_key(settings: Settings, name: str) -> list[str]:
         with _opened(settings) as toolsets:
             whole, lists = toolsets.describe(ALL_SERVERS), toolsets.list_all()
     made = {one["name"] for one in lists}
-    owned = [one["from"].partition(".") for one in whole["tools"]]
     found = [
-        f"{server}.{tool}" for server, _, tool in owned if server not in made and rights.allows(CALL, server, tool)
+        one["from"]
+        for one in whole["tools"]
+        if one["server"] not in made and rights.allows(CALL, one["server"], one["tool"])
     ]
     if not found:
         raise ConfigError("--from-key", "", f"the key {name} may call no tool of the list at /mcp")
