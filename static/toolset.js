@@ -1,5 +1,5 @@
-// The price of a toolset follows its form while a person ticks tools and shapes them. The hub computes it: without this
-// script, the button *Check* shows the same number.
+// The price of a toolset follows its form while a person ticks tools and shapes them. The hub computes it, or says that
+// the form has a fault: without this script, the button *Check* shows the same.
 
 const form = document.querySelector("form.toolset");
 const price = document.getElementById("price");
@@ -19,5 +19,5 @@ async function update() {
 
 form.addEventListener("change", (event) => {
   if (event.target.type === "search" || event.target.name.startsWith("arguments:")) return;
-  update().catch(() => {}); // the number of before stays; Save and Check say what is wrong
+  update().catch(() => {}); // without an answer of the hub, the price of before stays
 });

@@ -33,11 +33,15 @@ _WILDCARDS = "*?["
 
 @dataclass(frozen=True, slots=True)
 class DraftedToolset:
-    """A toolset that is not saved: its fields, and the server that it would be, or the reason why it would not be."""
+    """A toolset that is not saved: its fields, and the server that it would be, or the reason why it would not be.
+
+    `where` is the place of the fault in the fields, such as `tools.log.result`; empty for one of the whole.
+    """
 
     fields: Mapping[str, Any]
     server: Server | None
     fault: str = ""
+    where: str = ""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -71,7 +75,7 @@ class ToolsetDrafts:
         errors = find_errors(text, "the toolset")
         if errors:
             wrong = errors[0]
-            return DraftedToolset(fields, None, f"at {wrong.path}: {wrong.expected}" if wrong.path else wrong.expected)
+            return DraftedToolset(fields, None, wrong.expected, wrong.path)
         file = Server(name, "", TOOLSET, origin=f"{SERVERS}{name}.json")  # the operator writes this file
         found = preview(name, CONFIGURATION_KIND, text, self._blobs, file)
         if found.server is None:
@@ -238,4 +242,4 @@ def _name_tool(name: str, fields: Fields, tool: str, tools: Mapping[str, Descrip
 def _check(drafted: DraftedToolset) -> None:
     """Raise ConfigError for a draft that could not be served."""
     if drafted.server is None:
-        raise ConfigError("the toolset", "", drafted.fault)
+        raise ConfigError("the toolset", drafted.where, drafted.fault)

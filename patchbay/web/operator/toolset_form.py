@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from patchbay.arguments import validator
-from patchbay.catalogue.operating.toolsets import copy_fields
+from patchbay.catalogue.operating.toolsets import DraftedToolset, copy_fields
 from patchbay.entry_patterns import covers
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.shaping.arguments import CALLER
@@ -28,6 +28,16 @@ RESULT = "result-"
 
 PLACE_TICK = "choose-"
 """The beginning of the name of a tick of a chosen tool; its place in the list `had` follows."""
+
+
+_CONTROLS = {"title": "the title", "description": "what it is for", "tools": "the name of a tool"}
+
+_OF_A_TOOL = {
+    "": "the tool",
+    "description": "the description of",
+    "arguments": "the fixed arguments of",
+    "result": "the jq expression of",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,18 @@ def read_form_fields(
             wrong += _shape_from_form(wanted, row, fields, properties_of(row.origin))
     lists = ("include", "exclude", "tools", *PATTERNS)
     return {key: value for key, value in wanted.items() if value or key not in lists}, wrong
+
+
+def name_control(drafted: DraftedToolset, where: str) -> str:
+    """Return the control of the form for a place in the fields, such as `tools.log.result`; else the place itself."""
+    tool = drafted.find_tool(where)
+    if tool is not None:
+        member = where.removeprefix(f"tools.{tool}").removeprefix(".").partition(".")[0]
+        return f"{_OF_A_TOOL[member]} {tool}" if member in _OF_A_TOOL else where
+    kind, _, number = where.partition(".")
+    if kind in PATTERNS and number.isdigit():
+        return f"line {int(number) + 1} of the patterns of {kind}"
+    return _CONTROLS.get(where, where)
 
 
 def is_readable(shown: dict[str, Any]) -> bool:

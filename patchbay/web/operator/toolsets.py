@@ -36,6 +36,7 @@ from patchbay.web.operator.toolset_form import (
     RESULT,
     Properties,
     is_readable,
+    name_control,
     read_arguments,
     read_form_fields,
     write_value,
@@ -54,6 +55,8 @@ MAX_FORM_FIELDS = 20_000
 """Fields of the form: a tick for each offered tool, and seven for each chosen one; `body_limit` limits their bytes."""
 
 _WILDCARDS = frozenset("*?[")
+
+UNKNOWN_PRICE = "not known until the fault of the form is mended; Check says what it is"
 
 TRY = "try:"
 """The beginning of the value of a button that tries a tool."""
@@ -186,11 +189,11 @@ class _ToolsetsViews:
         self, name: str, server: Server | None, drafted: DraftedToolset, fields: dict[str, str]
     ) -> PatchbayError | None:
         if drafted.server is None:
-            return ConfigError("the toolset", "", drafted.fault)
+            return InvalidParams(_describe_fault(drafted))
         before = server.problems if server is not None else ()
         for one in drafted.problems:
             if one.where.startswith("tools.") and one not in before:
-                return ConfigError("the toolset", one.where, one.reason)
+                return InvalidParams(f"{name_control(drafted, one.where)}: {one.reason}")
         try:
             if server is None:
                 self._toolsets.create(name, drafted)
@@ -221,6 +224,7 @@ class _ToolsetsViews:
         shown = self._offers(name, drafted, words)
         prices = [one["bytes"] for one in shown.chosen if one["is_listed"]]
         whole = self._toolsets.describe(ALL_SERVERS)
+        is_begun = any(drafted.fields.get(kind) for kind in ("include", "tools", *PATTERNS))
         response = self._answer(
             "toolset.html",
             {"name": name},
@@ -234,11 +238,11 @@ class _ToolsetsViews:
                 "more": shown.more,
                 **{kind: drafted.fields.get(kind, []) for kind in PATTERNS},
                 "readable": _describe_readable(drafted.server),
-                "price": describe_price(prices),
+                "price": describe_price(prices) if drafted.server is not None or not is_begun else UNKNOWN_PRICE,
                 "whole": whole["price"],
                 "patterns": [one for one in drafted.fields.get("include", ()) if any(sign in one for sign in "*?[")],
-                "problems": [f"{one.where}: {one.reason}" for one in drafted.problems],
-                "fault": drafted.fault,
+                "problems": [f"{name_control(drafted, one.where)}: {one.reason}" for one in drafted.problems],
+                "fault": _describe_fault(drafted) if is_begun else "",
                 "find": words,
                 "text": format_json(dict(drafted.fields)),
                 "fields": orjson.dumps(dict(drafted.fields)).decode(),
@@ -319,6 +323,11 @@ def _find_unlisted(drafted: DraftedToolset) -> list[tuple[str, str]]:
         singles = [one for one in drafted.fields.get("include", ()) if "." in one and not _WILDCARDS.intersection(one)]
         found += [(one.partition(".")[2], one) for one in singles]
     return found
+
+
+def _describe_fault(drafted: DraftedToolset) -> str:
+    """Return why a draft cannot be served, with the control of the form that it is about."""
+    return f"{name_control(drafted, drafted.where)}: {drafted.fault}" if drafted.where else drafted.fault
 
 
 def _describe_unlisted(name: str, origin: str, drafted: DraftedToolset, properties: Properties) -> dict[str, Any]:
