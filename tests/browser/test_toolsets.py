@@ -105,7 +105,8 @@ def test_the_enter_key_in_a_field_checks_the_form_and_calls_no_tool(browser: Bro
     page.keyboard.press("Enter")
     expect(page.locator("input[name='choose:git.log']")).to_have_count(0)
     expect(page.locator("input[name='choose:git.diff']")).to_have_count(1)
-    assert ["action=check" in each.split("&") for each in posted] == [True]
+    # The script may have asked for the price too, because the field changed: that is a check as well.
+    assert {"action=check" in each.split("&") for each in posted} == {True}
     assert page.get_by_role("status").count() == 0, "a tool was called, or the toolset was saved"
     tab.close()
 
