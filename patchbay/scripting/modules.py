@@ -12,7 +12,7 @@ from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor
 from patchbay.scripting.stubs.functions import HEADER, FunctionStub, function_stub
-from patchbay.scripting.stubs.names import TYPE_NAMES, camel_case, module_name, unique_names, unused_name
+from patchbay.scripting.stubs.names import TYPE_NAMES, FreeNames, camel_case, module_name, unique_names
 
 MAX_WHOLE_MODULE = 200
 """Functions up to which a script sees the whole module; of a larger one, those whose names its text has."""
@@ -46,12 +46,8 @@ class ScriptModule:
     @cached_property
     def _prefixes(self) -> dict[str, str]:
         """What begins the names of the types of each function; no two functions have the same."""
-        used: set[str] = set()
-        found = {}
-        for name in self.tools:
-            found[name] = unused_name(camel_case(name), used)
-            used.add(found[name])
-        return found
+        free = FreeNames()
+        return {name: free.take(camel_case(name)) for name in self.tools}
 
     def stub(self, function: str) -> FunctionStub:
         """Return the typed function of a tool."""
@@ -129,12 +125,9 @@ def recorded_mode(server: Server) -> str:
 
 def _module_names(servers: Iterable[str]) -> dict[str, str]:
     """Return the module of each server; where two would have one name, the later one by name gets a number."""
-    used: set[str] = set()
-    found = {}
-    for server in sorted(servers, key=lambda one: (module_name(one) != one, one)):
-        found[server] = unused_name(module_name(server), used)
-        used.add(found[server])
-    return found
+    free = FreeNames()
+    in_order = sorted(servers, key=lambda one: (module_name(one) != one, one))
+    return {server: free.take(module_name(server)) for server in in_order}
 
 
 def find_function(modules: ScriptModules, name: str) -> tuple[ScriptTool, Mapping[str, str]] | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.scripting.stubs.names import camel_case, unique_names, unused_name
+from patchbay.scripting.stubs.names import FreeNames, camel_case, unique_names
 from patchbay.scripting.stubs.types import ANY, MAX_MEMBERS, TypeWriter, resolve
 from patchbay.views.hidden_characters import escape_hidden_characters
 
@@ -92,7 +92,7 @@ def _parameters(schema: Any, types: TypeWriter) -> tuple[list[str], dict[str, st
         else:
             second.append(f"{names[key]}: {kind} = {_default(inner, kind)}")
     if has_more or further is True or isinstance(further, Mapping):
-        second.append(f"**{unused_name('more', set(names.values()))}: Any")
+        second.append(f"**{FreeNames(set(names.values())).take('more')}: Any")
     return [*first, *second], {name: key for key, name in names.items() if name != key}
 
 

@@ -41,25 +41,35 @@ def unique_names(names: Iterable[str], taken: Collection[str] = ()) -> dict[str,
     A name that is an identifier keeps it, whatever the order; others get a number where their names are equal.
     """
     wanted = list(dict.fromkeys(names))
-    used, found = set(taken), {}
-    for name in wanted:
-        if identifier(name) == name and name not in used:
-            found[name] = name
-            used.add(name)
+    free = FreeNames(taken)
+    found = {name: free.take(name) for name in wanted if identifier(name) == name and name not in taken}
     for name in wanted:
         if name not in found:
-            found[name] = unused_name(identifier(name), used)
-            used.add(found[name])
+            found[name] = free.take(identifier(name))
     return {name: found[name] for name in wanted}
 
 
-def unused_name(name: str, *used: Collection[str]) -> str:
-    """Return a name, with a number at its end if one of these collections has it already."""
-    number, free = 1, name
-    while any(free in one for one in used):
-        number += 1
-        free = f"{name}_{number}"
-    return free
+class FreeNames:
+    """Gives names that differ from each other and from those in `taken`, a collection that finds a name at once.
+
+    It keeps the next number of each name: others choose the names, and may choose many that are cut to the same one.
+    """
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._taken = taken
+        self._given: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """Return a name, with a number at its end if it is taken or was given already."""
+        number = self._next.get(name, 1)
+        free = _numbered(name, number)
+        while free in self._taken or free in self._given:
+            number += 1
+            free = _numbered(name, number)
+        self._next[name] = number + 1
+        self._given.add(free)
+        return free
 
 
 def camel_case(name: str) -> str:
@@ -67,3 +77,7 @@ def camel_case(name: str) -> str:
     words = [word for word in _OTHER.sub("_", name).split("_") if word]
     joined = "".join(word[0].upper() + word[1:] for word in words)[:MAX_NAME_CHARACTERS]
     return joined if joined and not joined[0].isdigit() else f"X{joined}"
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"

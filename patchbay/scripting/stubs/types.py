@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from patchbay.scripting.stubs.names import TYPE_NAMES, camel_case, identifier, unused_name
+from patchbay.scripting.stubs.names import TYPE_NAMES, FreeNames, camel_case, identifier
 
 ANY = "Any"
 
@@ -48,8 +48,7 @@ class TypeWriter:
     def __init__(self, prefix: str, taken: Collection[str]) -> None:
         self.declarations: list[str] = []
         self._prefix = prefix
-        self._taken = taken
-        self._own: set[str] = set()
+        self._names = FreeNames(taken)
         self._by_reference: dict[tuple[str, int, bool], str] = {}
         self._open: set[tuple[str, int, bool]] = set()
         self._begun = 0
@@ -157,10 +156,8 @@ class TypeWriter:
         return kind
 
     def _new_name(self, name: str) -> str:
-        free = unused_name(f"{self._prefix}_{camel_case(name)}", self._taken, self._own)
-        self._own.add(free)
         self._begun += 1
-        return free
+        return self._names.take(f"{self._prefix}_{camel_case(name)}")
 
 
 def resolve(schema: Any, root: Any) -> Any:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from patchbay.descriptors import Descriptor
 from patchbay.scripting.modules import ScriptModule, ScriptTool
 from patchbay.scripting.stubs.functions import HEADER, MAX_STUB_CHARACTERS, function_stub
-from patchbay.scripting.stubs.names import identifier, module_name, unique_names
+from patchbay.scripting.stubs.names import FreeNames, identifier, module_name, unique_names
 from tests.checkout import ROOT
 from tests.scripting.stubs.schemas import HOSTILE_NAMES, Checker, checkers, is_name, names, undefined_names, wires
 
@@ -44,6 +44,24 @@ def test_a_name_that_python_has_stays(name: str) -> None:
     assert is_name(identifier(name))
     if is_name(name) and len(name) <= 80:
         assert identifier(name) == name
+
+
+def test_many_names_that_are_cut_to_one_do_not_take_the_square_of_their_number() -> None:
+    """Counted, not timed: each name is looked up about once."""
+    taken = Looked()
+    free = FreeNames(taken)
+    assert len({free.take("x" * 80) for _ in range(2000)}) == 2000
+    assert taken.looks < 3 * 2000
+
+
+class Looked(frozenset[str]):
+    """No names; counts how often something looked."""
+
+    looks = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.looks += 1
+        return super().__contains__(name)
 
 
 @pytest.mark.parametrize(
