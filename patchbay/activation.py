@@ -215,7 +215,8 @@ class Call:
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
     `find_base_url` returns the URL by which the caller reached the hub, "" if unknown; `shown` names the tool of a
     toolset (`server.tool`) that the caller called instead of this target, "" for any other call; `run` is the id of the
-    run of a script that the call belongs to, "" without one. Each progress moves the deadline to `progress_seconds`
+    run of a script that the call belongs to, "" without one, and `run_depth` the number of its runs inside each other
+    that lead to the call. Each progress moves the deadline to `progress_seconds`
     later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
@@ -242,6 +243,7 @@ class Call:
     has_progress: bool = False
     shown: str = ""
     run: str = ""
+    run_depth: int = 0
 
     def for_script(self, cancelled: CancelFlag, deadline: float) -> Call:
         """Return this call of a script as the caller of its calls: they have a flag and a deadline of their own."""
@@ -267,6 +269,7 @@ class Call:
             *(self.approval, self.client, self.session, self.find_base_url),
             *(self.progress_seconds, self.extra_seconds, self.has_progress, shown),
             run=self.run,
+            run_depth=self.run_depth,
         )
 
     def left(self) -> float:

@@ -230,6 +230,7 @@ def terms_of_inner_call(outer: Call) -> dict[str, Any]:
         "cancelled": outer.cancelled,
         "find_base_url": outer.find_base_url,
         "run": outer.run,
+        "run_depth": outer.run_depth,
     }
 
 

@@ -45,7 +45,8 @@ class Budget:
 
     def __init__(self, limits: RunLimits) -> None:
         self.limits = limits
-        self.depth = 0
+        self.runs = 0
+        """The runs that share it now: one inside another, or several that calls at the same time began."""
         self.until = time.monotonic() + limits.wall_seconds
         """The `time.monotonic()` time at which the run ends."""
         self._lock = threading.Lock()
@@ -54,17 +55,10 @@ class Budget:
         self._bytes = limits.result_bytes
         self._seconds = limits.running_seconds
 
-    def enter(self) -> None:
-        """Begin one more run inside the others. Raises LimitReached."""
-        with self._lock:
-            if self.depth >= self.limits.depth:
-                raise LimitReached(f"scripts may run inside each other {self.limits.depth} deep (limit depth)")
-            self.depth += 1
-
-    def leave(self) -> None:
-        """End a run."""
-        with self._lock:
-            self.depth -= 1
+    def check_depth(self, depth: int) -> None:
+        """Raise LimitReached if no run may begin inside so many others."""
+        if depth >= self.limits.depth:
+            raise LimitReached(f"scripts may run inside each other {self.limits.depth} deep (limit depth)")
 
     def take_call(self) -> None:
         """Count one call. Raises LimitReached."""

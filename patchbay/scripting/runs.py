@@ -92,17 +92,21 @@ class ScriptRuns:
     def _budget(self, call: Call) -> Iterator[Budget]:
         """Give the budget of a run: that of the outer one for a run that a tool of a script began."""
         with self._lock:
-            outer = self._budgets.get(call.run)
-            if outer is None:
-                call.run = secrets.token_hex(ID_BYTES)
-                outer = self._budgets[call.run] = Budget(self.limits)
-        outer.enter()
+            budget = self._budgets.get(call.run)
+            if budget is None:
+                call.run, call.run_depth = secrets.token_hex(ID_BYTES), 0
+                budget = self._budgets[call.run] = Budget(self.limits)
+            budget.check_depth(call.run_depth)
+            budget.runs += 1
+        call.run_depth += 1
         try:
-            yield outer
+            yield budget
         finally:
-            outer.leave()
-            if not outer.depth:
-                self._budgets.pop(call.run, None)
+            call.run_depth -= 1
+            with self._lock:
+                budget.runs -= 1
+                if not budget.runs:
+                    del self._budgets[call.run]
 
 
 class _Output:

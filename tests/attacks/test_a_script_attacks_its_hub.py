@@ -17,7 +17,7 @@ from patchbay.scripting.front import KEPT_AS
 from patchbay.scripting.interpreters import Interpreters
 from tests.access.team import new_key, team_hub
 from tests.hubs import Hub
-from tests.scripting.hubs import SCRIPTED, failure, script, scripted_hub, value, with_limits
+from tests.scripting.hubs import GIT, SCRIPTED, failure, script, scripted_hub, value, with_limits
 from tests.waiting import BOUND, until
 
 SHARED = "x = [1]\nfor one in range(40):\n    x = [x, x]"
@@ -153,6 +153,25 @@ def test_a_script_inside_a_script_shares_its_budget(tmp_path: Path) -> None:
     twice = f"{NESTED}\n{NESTED}"
     assert "more than 5 calls (limit calls)" in value(script(found, "git", twice, {"code": few}))
     assert value(script(found, "git", NESTED, {"code": few})) == "inner"
+    found.close()
+
+
+MEET = "import release\nawait release.come(name=name)"
+
+BOTH = """import asyncio, git
+await asyncio.gather(*[
+    git.hand(server='release', tool='run_script', code=code, name=name) for name in ('a', 'b', 'c')
+])"""
+
+
+def test_scripts_beside_each_other_inside_one_are_as_deep_as_one(tmp_path: Path) -> None:
+    """All three are there at the same time, or none ends."""
+    release = json.loads(SCRIPTED["release.json"])
+    release["tools"]["come"] = "git.meet"
+    hand = RELAY.replace("relay(", "hand(").replace("code: str", "tool: str, code: str, name: str")
+    hand = hand.replace('"run_script", code=code)', 'tool, code=code, inputs={"name": name})')
+    found = scripted_hub(tmp_path, {"git.py": GIT + hand, "release.json": json.dumps(release)})
+    assert value(script(found, "git", BOTH, {"code": MEET})) == ["a", "b", "c"]
     found.close()
 
 
