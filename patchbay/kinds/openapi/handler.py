@@ -65,11 +65,11 @@ def api_handler(standing: StandingApi, tools: ApiTools) -> Handler:
     """Return the handler of targets `{"tool"}`: the operations of an API."""
 
     def run(call: Call) -> Events:
-        tool = tools.tools[str(call.target["tool"])]
+        own = _ApiCall(standing, tools, tools.tools[str(call.target["tool"])], call)
         try:
-            yield from _run_tool(_ApiCall(standing, tools, tool, call))
+            yield from _run_tool(own)
         except PatchbayError as problem:
-            problem.message = mask_secrets(problem.message, standing.secrets)
+            problem.message = mask_secrets(problem.message, own.list_secrets())
             raise
 
     return run
@@ -82,8 +82,13 @@ class _ApiCall:
         self.standing, self.tool, self.call = standing, tool, call
         self.api = tools.api
         self.place = f"{tool.operation.method.upper()} {tool.operation.path}"
+        self._first_secrets = standing.secrets
         self.private = PrivateParts()
         self.caller_token: _CallerToken | None = None
+
+    def list_secrets(self) -> frozenset[str]:
+        """Return the values that no message of this call shows; they may have changed several times since its start."""
+        return self._first_secrets | self.standing.secrets
 
     def build_request(self) -> HttpRequest:
         """Build the request without credentials. Raises InvalidParams, ToolFailed."""
@@ -212,7 +217,7 @@ def _run_tool(run: _ApiCall) -> Events:
         reply = yield from _receive_body(exchange, head, run.call)
     if reply.status >= 300:
         token = run.caller_token
-        secrets = run.standing.secrets | ({token.text} if token is not None else set())
+        secrets = run.list_secrets() | ({token.text} if token is not None else set())
         message = mask_secrets(describe_failure(reply, run.place), secrets)
         if reply.status == 401 and token is not None:
             yield Failed(f"{message}\n{token.accounts.explain(run.call)}")

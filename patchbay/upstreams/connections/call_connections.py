@@ -105,8 +105,8 @@ class CallConnection:
 class CallConnections:
     """The connections of one mount. Thread-safe.
 
-    `opener` opens one; it may take long, and raises PatchbayError. There are at most `limit`; one is closed after
-    `idle_seconds` without a call.
+    `opener` opens one; it may take long, and raises PatchbayError. There are at most `limit`, and beside them as many
+    that `renew` replaced and whose calls still run; one is closed after `idle_seconds` without a call.
     """
 
     def __init__(self, opener: Callable[[CallConnection], Connection], limit: int, idle_seconds: float) -> None:
@@ -116,6 +116,8 @@ class CallConnections:
         self._known: dict[Key, list[CallConnection]] = defaultdict(list)
         self._ends: OrderedDict[Key, str] = OrderedDict()
         self._count = 0
+        self._replaced = set[CallConnection]()
+        """Those that `renew` ended, until they are closed."""
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -123,6 +125,11 @@ class CallConnections:
     def count(self) -> int:
         """How many there are."""
         return self._count
+
+    @property
+    def has_replaced(self) -> bool:
+        """Whether one that `renew` ended is still open."""
+        return bool(self._replaced)
 
     def has(self, key: Key) -> bool:
         """Whether there is a connection that calls of this key share."""
@@ -146,8 +153,11 @@ class CallConnections:
                 return found
             dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
             self._forget(dead)
-            evicted = self._pop_longest_idle() if self._count >= self._limit + len(dead) else None
-            if self._count >= self._limit + len(dead) and evicted is None:
+            # Those that end after a change of a secret are not usable: the next call needs another one at once.
+            uncounted = len(dead) + min(len(self._replaced), self._limit)
+            is_full = self._count >= self._limit + uncounted
+            evicted = self._pop_longest_idle() if is_full else None
+            if is_full and evicted is None:
                 raise ToolFailed(
                     f"{self._limit} sessions use this server at the moment, which is its session_limit; try again later"
                 )
@@ -192,6 +202,7 @@ class CallConnections:
             ended = [*self._iterate()]
             for one in ended:
                 one.is_ending, one.ending_reason = True, reason
+            self._replaced.update(ended)
             idle = [one for one in ended if not one.running]
             self._forget(idle)
         self._end(idle)
@@ -289,3 +300,4 @@ class CallConnections:
         finally:
             with self._lock:
                 self._count -= 1
+                self._replaced.discard(reserved)

@@ -96,6 +96,8 @@ class StandingConnection(PinnedMount[Mount]):
         self._tries = 0
         self._is_outdated = False
         """Whether a secret has changed since the standing connection was opened."""
+        self._closing = 0
+        """Standing connections that were replaced and are still open."""
         self._earlier_secrets = frozenset[str]()
         self._lock = threading.Lock()
         self._refreshes = RefreshBudget()
@@ -160,8 +162,12 @@ class StandingConnection(PinnedMount[Mount]):
 
     def renew(self) -> None:
         """Connect anew with the present secrets; running calls end on the connections that they use."""
-        self._earlier_secrets = self._present_secrets
-        self._is_outdated = True
+        present = self._present_secrets
+        with self._lock:
+            # After a second change, a connection that is still open may show a value from before the first one.
+            is_older_open = self._is_outdated or self._closing or self.call_connections.has_replaced
+            self._earlier_secrets = present | self._earlier_secrets if is_older_open else present
+            self._is_outdated = True
         self.call_connections.renew("because a secret of its configuration has changed")
         self.pushed.renew()
         self._events.put(OUTDATED)
@@ -234,6 +240,8 @@ class StandingConnection(PinnedMount[Mount]):
                 self._hold(connection)
             finally:
                 if self._is_outdated and not self._ending.is_set():
+                    with self._lock:
+                        self._closing += 1
                     run_in_background("closing an upstream", self._close_when_quiet, connection)
                 else:
                     connection.close()
@@ -259,7 +267,11 @@ class StandingConnection(PinnedMount[Mount]):
         while not (connection.closed or self._ending.wait(LOOK_SECONDS)) and time.monotonic() < quiet_at:
             if connection is self.connection or connection.is_busy():
                 quiet_at = time.monotonic() + QUIET_SECONDS
-        connection.close()
+        try:
+            connection.close()
+        finally:
+            with self._lock:
+                self._closing -= 1
 
     def _record_answer(self, connection: Connection) -> None:
         self.health = Health("up", revision=connection.revision, note=self._liveness.note)
@@ -425,7 +437,7 @@ class StandingConnection(PinnedMount[Mount]):
 
     @property
     def _secrets(self) -> frozenset[str]:
-        """The values that no message shows, with those before the last change: its answers may still come."""
+        """The values that no message shows, with the earlier ones of connections whose answers may still come."""
         return self._present_secrets | self._earlier_secrets
 
     @property

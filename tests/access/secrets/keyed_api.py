@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,15 +18,23 @@ DOCUMENT = {
 
 
 @contextmanager
-def keyed_api(seen: list[str]) -> Iterator[str]:
-    """Run the API; `seen` gets the key of each request for its operation. Yields its base URL."""
+def keyed_api(seen: list[str], before_refusal: Callable[[], object] | None = None) -> Iterator[str]:
+    """Run the API; `seen` gets the key of each request for its operation. Yields its base URL.
+
+    With `before_refusal`, which is called first, it refuses the operation and repeats the key.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/order":
                 seen.append(self.headers.get("X-Key", ""))
-            body = json.dumps({"id": 1} if self.path == "/order" else DOCUMENT).encode()
-            self.send_response(200)
+            status = 200
+            found: Mapping[str, object] = {"id": 1} if self.path == "/order" else DOCUMENT
+            if self.path == "/order" and before_refusal is not None:
+                before_refusal()
+                status, found = 403, {"message": f"the key {self.headers.get('X-Key')} may not order"}
+            body = json.dumps(found).encode()
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

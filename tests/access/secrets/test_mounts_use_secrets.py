@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from patchbay.kinds.openapi.standing_api import StandingApi
+from patchbay.upstreams.connections.standing_connection import StandingConnection
 from tests.access.secrets.keyed_api import keyed_api
 from tests.access.secrets.keyed_mounts import digest_of, health_of, program_mount, secrets_of, wait_until_up
 from tests.client.bad import Bad, Handler, Json, serving
@@ -49,6 +52,52 @@ def test_a_call_that_runs_ends_with_the_old_value_and_the_next_one_has_the_new_v
         assert not running.done()
         gate.touch()
         assert running.result(BOUND) == digest_of("old value")
+
+
+def test_an_old_connection_shows_no_value_from_before_the_last_change(hub: Hub, tmp_path: Path) -> None:
+    secrets_of(hub).put("TOKEN", "value number 0", "local")
+    wait_until_up(hub, "far")
+    gate = tmp_path / "gate"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: hub.call("far", "wait_for", {"file": str(gate)}).text)
+        until(lambda: hub.activity.running, "the call to run")
+        for number in (1, 2, 3):
+            secrets_of(hub).put("TOKEN", f"value number {number}", "local")
+            until(lambda number=number: digest(hub) == digest_of(f"value number {number}"), "it")  # type: ignore[misc]
+        standing = hub.catalogue.find("far").standing
+        assert isinstance(standing, StandingConnection)
+        assert "value number" not in standing.mask("value number 0, value number 1, value number 2, value number 3")
+        gate.touch()
+        assert running.result(BOUND) == digest_of("value number 0")
+
+
+def test_a_changed_secret_refuses_no_call_at_the_session_limit(tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "hub", {"far.json": program_mount(session_limit=1)}, access="personal")
+    try:
+        secrets_of(hub).put("TOKEN", "old value", "local")
+        wait_until_up(hub, "far")
+        session, gate = hub.open("far"), tmp_path / "gate"
+
+        def call(tool: str, **arguments: str) -> str:
+            return hub.legacy("far", "tools/call", {"name": tool, "arguments": arguments}, session).text
+
+        assert call("digest") == digest_of("old value")
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(call, "wait_for", file=str(gate))
+            until(lambda: hub.activity.running, "the call to run")
+            secrets_of(hub).put("TOKEN", "new value", "local")
+            texts = [call("digest")]
+
+            def has_changed() -> bool:
+                texts.append(call("digest"))
+                return texts[-1] != digest_of("old value")
+
+            until(has_changed, "another answer than the old value")
+            gate.touch()
+            assert running.result(BOUND) == digest_of("old value")
+        assert texts[-1] == digest_of("new value")
+    finally:
+        hub.close()
 
 
 def test_a_session_gets_a_new_connection_and_is_told_why_its_state_is_gone(hub: Hub) -> None:
@@ -167,4 +216,36 @@ def test_an_http_api_uses_the_new_value_from_its_next_request_on(tmp_path: Path)
             )
             assert set(seen) == {"old-api-key", "new-api-key"}
         finally:
+            hub.close()
+
+
+def test_a_call_of_an_http_api_shows_no_value_that_it_was_started_with(tmp_path: Path) -> None:
+    seen: list[str] = []
+    gate = threading.Event()
+    with keyed_api(seen, lambda: gate.wait(BOUND)) as base, ThreadPoolExecutor(1) as pool:
+        fields = {
+            "kind": "openapi",
+            "document": f"{base}/openapi.json",
+            "base": base,
+            "credentials": {"key": "${API_KEY}"},
+        }
+        hub = Hub(tmp_path / "hub", {"shop.json": json.dumps(fields)})
+        try:
+            secrets_of(hub).put("API_KEY", "api-key-0", "local")
+            wait_until_up(hub, "shop")
+            until(lambda: hub.catalogue.find("shop").tools, "its tools")
+            standing = hub.catalogue.find("shop").standing
+            assert isinstance(standing, StandingApi)
+            running = pool.submit(hub.call, "shop", "order")
+            until(lambda: seen, "the request")
+            for number in (1, 2, 3):
+                secrets_of(hub).put("API_KEY", f"api-key-{number}", "local")
+                until(lambda number=number: f"api-key-{number}" in standing.secrets, "it")  # type: ignore[misc]
+            gate.set()
+            text = running.result(BOUND).text
+            assert "may not order" in text
+            assert seen == ["api-key-0"]
+            assert "api-key" not in text
+        finally:
+            gate.set()
             hub.close()

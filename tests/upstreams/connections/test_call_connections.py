@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from patchbay.client.errors import Unreachable
+from patchbay.errors import ToolFailed
 from patchbay.upstreams.connections.call_connections import CallConnection, CallConnections, Key
 from tests.waiting import until
 
@@ -41,3 +44,27 @@ def test_an_ended_connection_beside_a_usable_one_is_not_counted_for_ever() -> No
     connections.give_back(usable, clean=True)
     connections.reap(0)
     until(lambda: connections.count == 0, "no connection is counted")
+
+
+def test_a_replaced_connection_that_ends_its_call_leaves_its_place_to_one_other() -> None:
+    """After a change of a secret, the next call was refused at the limit."""
+    connections = CallConnections(open_connection, limit=1, idle_seconds=600)
+    key = Key("one", "session")
+    first = connections.acquire(key, QUESTIONS)
+    connections.renew("a secret has changed")
+    second = connections.acquire(key, QUESTIONS)
+    assert second is not first
+    with pytest.raises(ToolFailed, match="session_limit"):
+        connections.acquire(Key("two", "other"), QUESTIONS)
+    connections.renew("a secret has changed again")
+    with pytest.raises(ToolFailed, match="session_limit"):
+        connections.acquire(key, QUESTIONS)
+    assert connections.has_replaced
+    connections.give_back(first, clean=True)
+    until(lambda: connections.count == 1, "the first one is closed")
+    third = connections.acquire(key, QUESTIONS)
+    for one in (second, third):
+        connections.give_back(one, clean=True)
+    connections.reap(0)
+    until(lambda: connections.count == 0, "no connection is counted")
+    assert not connections.has_replaced
