@@ -18,7 +18,6 @@ import json
 import math
 import os
 import shlex
-import shutil
 import signal
 import sys
 import threading
@@ -28,7 +27,6 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from itertools import count, zip_longest
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TypeVar
 
 from pydantic_monty import Monty
@@ -39,6 +37,7 @@ from patchbay.background import BackgroundLoop
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.processes.confinement.kernel import LINUX
+from patchbay.scripting.program_folder import ProgramFolder
 
 Value = TypeVar("Value")
 
@@ -239,8 +238,8 @@ class Interpreters:
         self._idle: list[Interpreter] = []
         self._busy: set[Interpreter] = set()
         self._closed = False
-        self._folder = Path(mkdtemp(prefix="patchbay-scripts-"))
-        self._programs = {one: _write_program(self._folder, one) for one in (0, LATER_PRIORITY)}
+        self._folder = ProgramFolder()
+        self._programs = {one: _write_program(self._folder.path, one) for one in (0, LATER_PRIORITY)}
         self._long: dict[str, list[float]] = {}
         """When scripts of each principal began to work for long, within SLOW_SECONDS."""
         self._permissions = count(1)
@@ -302,7 +301,7 @@ class Interpreters:
         for one in ended:
             with suppress(Exception):  # a process that works right now ends with its run
                 one.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     def _find(self, principal: str) -> Interpreter:
         """Return a waiting process of a principal, or a new one. Raises ToolFailed."""
