@@ -26,7 +26,7 @@ from patchbay.access.operator_token import OperatorToken
 from patchbay.access.quota_shares import QuotaShares
 from patchbay.access.quotas import Quotas
 from patchbay.access.secrets.changes import SecretChanges
-from patchbay.access.secrets.folder import SecretsFolder
+from patchbay.access.secrets.folder import open_secrets_folder
 from patchbay.access.secrets.records import Secrets
 from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.stored_key_id import open_key
@@ -272,8 +272,7 @@ def _load_of(dispatcher: Dispatcher, lag: BusLag) -> dict[str, int | None]:
 
 def _find_variables(settings: Settings, store: Store, key: bytes) -> HubVariables:
     """Return what configurations may name: secrets of the store, files of a folder, variables of the environment."""
-    folder = SecretsFolder(Path(settings.secrets_dir).expanduser()) if settings.secrets_dir else None
-    return HubVariables(whole_environment(), Secrets(store, key), folder)
+    return HubVariables(whole_environment(), Secrets(store, key), open_secrets_folder(settings.secrets_dir))
 
 
 def _watch_secrets(

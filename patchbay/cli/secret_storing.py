@@ -11,6 +11,7 @@ from typing import Any
 import click
 import orjson
 
+from patchbay.access.secrets.folder import open_secrets_folder
 from patchbay.access.secrets.names import SecretRefused, is_secret_like
 from patchbay.access.secrets.records import Secrets
 from patchbay.access.stored_key_id import open_key
@@ -78,12 +79,14 @@ def hide_literals(name: str, fields: Mapping[str, Any]) -> tuple[dict[str, Any],
 def ask_for_missing(settings: Settings, name: str, fields: Mapping[str, Any]) -> None:
     """Ask on a terminal for each secret that a mount names and that has no value, and store it for this mount alone.
 
-    An empty answer leaves it for later.
+    A file of `secrets_dir` and a variable of the environment are values too. An empty answer leaves it for later.
     """
     if not is_terminal(sys.stdin) or settings.store == "memory":
         return
     text = orjson.dumps(fields).decode()
-    wanted = sorted({found for found in _REQUIRED.findall(text) if is_secret_like(found)} - whole_environment().keys())
+    folder = open_secrets_folder(settings.secrets_dir)
+    named = {found for found in _REQUIRED.findall(text) if is_secret_like(found)} - whole_environment().keys()
+    wanted = [one for one in sorted(named) if folder is None or not folder.has(one)]
     if not wanted:
         return
     with opened_secrets(settings) as secrets:

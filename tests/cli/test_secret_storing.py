@@ -42,3 +42,17 @@ def test_a_missing_secret_is_asked_for_without_echo_and_may_be_left_for_later(hu
     assert done.code == 0, done
     assert LITERAL not in done.out
     assert "FAR_KEY  two" in hub.quick("patchbay secret list").out
+
+
+def test_a_secret_that_a_file_has_is_not_asked_for(hub: Workspace) -> None:
+    folder = hub.folder / "secrets"
+    folder.mkdir()
+    (folder / "FAR_KEY").write_text("value")
+    hub.environment["PATCHBAY_SECRETS_DIR"] = str(folder)
+    line = "patchbay mount three https://far.example/mcp --header 'X-Key: ${FAR_KEY}' --header 'X-Other: ${FAR_OTHER}'"
+    done = hub.on_terminal(line, [("Value of FAR_OTHER", f"{LITERAL}\n")])
+    assert done.code == 0, done
+    assert "FAR_KEY" not in done.out
+    listed = hub.quick("patchbay secret list").out
+    assert "FAR_OTHER  three" in listed
+    assert "FAR_KEY" not in listed

@@ -45,6 +45,13 @@ class SecretsFolder:
                 raise self._refuse(path, server, "it is a link that leads back to itself") from problem
         raise self._refuse(path, server, "it is a link to a file that does not exist")
 
+    def has(self, name: str) -> bool:
+        """Whether a file of this name gives a value; without one that can be used, a stored secret is needed."""
+        try:
+            return self.find(name, "") is not None
+        except SecretRefused:
+            return False
+
     def _read(self, path: Path, server: str) -> str:
         target = path.resolve(strict=True)
         if not target.is_relative_to(self._folder.resolve()):
@@ -70,3 +77,8 @@ class SecretsFolder:
 
     def _refuse(self, path: Path, server: str, reason: str) -> SecretRefused:
         return SecretRefused(server, "", f"the secret {path.name} in {self._folder} cannot be used: {reason}")
+
+
+def open_secrets_folder(path: str) -> SecretsFolder | None:
+    """Return the secrets of the folder in the setting `secrets_dir`; None for an empty one."""
+    return SecretsFolder(Path(path).expanduser()) if path else None

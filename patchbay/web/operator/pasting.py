@@ -8,7 +8,7 @@ showed, which has references in place of secrets, so that exactly this is mounte
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 from flask import Blueprint, Response, request
 
+from patchbay.access.secrets.folder import open_secrets_folder
 from patchbay.access.secrets.records import Secrets
 from patchbay.catalogue.operating.pasted_servers import (
     PastedServer,
@@ -167,7 +168,8 @@ def _describe(
     one: PastedServer, taken: set[str], settings: Settings, secrets: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     """A pasted server as a JSON object. `secrets` are those of the hub, with the servers that each is for."""
-    environment = whole_environment()
+    folder = open_secrets_folder(settings.secrets_dir)
+    known = {*whole_environment(), *(name for name in one.variables if folder is not None and folder.has(name))}
     proposal = propose_lines(one.fields, settings, Path.cwd()) if one.fields else Proposal({})
     return {
         "name": one.name,
@@ -182,7 +184,7 @@ def _describe(
         "variables": [
             {
                 "name": name,
-                "set": _is_set(name, one.name, environment, secrets),
+                "set": _is_set(name, one.name, known, secrets),
                 "dropped": name in one.dropped,
                 "store": f"{SECRETS_PAGE}?{urlencode({'name': name, 'servers': one.name})}",
             }
@@ -192,9 +194,12 @@ def _describe(
     }
 
 
-def _is_set(name: str, server: str, environment: Mapping[str, str], secrets: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a server of this name would get a value for a variable. A secret comes before the environment."""
-    return (not secrets[name] or server in secrets[name]) if name in secrets else name in environment
+def _is_set(name: str, server: str, known: Set[str], secrets: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a server of this name would get a value for a variable.
+
+    A secret comes before the `known` files and variables of the environment.
+    """
+    return (not secrets[name] or server in secrets[name]) if name in secrets else name in known
 
 
 def pasting_blueprint(site: Site, secrets: Secrets) -> Blueprint:

@@ -121,6 +121,21 @@ def test_a_secret_of_a_paste_becomes_a_reference_and_is_not_sent_back(hub: Hub) 
     assert TOKEN not in (hub.servers / "far.json").read_text("utf-8")
 
 
+def test_a_secret_that_a_file_has_is_set(tmp_path: Path) -> None:
+    """Issue 56, 1."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    hub = Hub(tmp_path / "hub", secrets_dir=str(folder)).log_in()
+    try:
+        assert "FAR_AUTHORIZATION: not set" in page_text(paste(hub, json.dumps({"servers": {"far": FAR}})).text)
+        (folder / "FAR_AUTHORIZATION").write_text("value")
+        assert "FAR_AUTHORIZATION: set" in page_text(paste(hub, json.dumps({"servers": {"far": FAR}})).text)
+        (folder / "FAR_AUTHORIZATION").write_bytes(b"\xff")
+        assert "FAR_AUTHORIZATION: not set" in page_text(paste(hub, json.dumps({"servers": {"far": FAR}})).text)
+    finally:
+        hub.close()
+
+
 def test_a_reader_of_json_gets_the_same_and_an_error(hub: Hub) -> None:
     json_only = {"Accept": "application/json"}
     found = paste(hub, "npx -y some-package", json_only).get_json()
