@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -191,16 +192,19 @@ def test_a_closed_pool_runs_nothing(pool: Interpreters) -> None:
         take(pool, "ann")
 
 
-def test_a_process_whose_turn_is_over_is_not_stopped(pool: Interpreters) -> None:
+def test_a_process_whose_turn_is_over_is_not_stopped(pool: Interpreters, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch looks, the turn ends, and only then comes the signal."""
+    sent: list[int] = []
     one = take(pool, "ann")
     one.pid = pid_of(one)
-    seen = []
+    seen: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(number))
     one.work(lambda: seen.append(one.turn))
     one.stop(seen[0])
-    assert state_of(one) != "T"
     one.work(lambda: one.stop(seen[0]))
-    assert state_of(one) != "T"
+    assert sent == []
+    one.work(lambda: one.stop(one.turn))
+    assert sent == [signal.SIGSTOP, signal.SIGCONT]
 
 
 def test_a_process_that_was_stopped_in_its_turn_goes_on_when_the_turn_is_over(pool: Interpreters) -> None:
@@ -274,7 +278,8 @@ def test_the_time_in_which_a_process_is_stopped_does_not_count(pool: Interpreter
 def test_a_process_that_has_used_its_time_ends(pool: Interpreters) -> None:
     for seconds, until_time, limit in [(0.2, BOUND, "running_seconds"), (BOUND, 0.2, "wall_seconds")]:
         one = take(pool, "ann")
-        with pytest.raises(MontyCrashedError), one.monty.checkout() as session:
+        limits: Any = {"max_feed_duration_secs": BOUND}
+        with pytest.raises(MontyCrashedError), one.monty.checkout(limits=limits) as session:
             one.pid = session.worker_pid
             end = time.monotonic() + until_time
             one.work(lambda: session.feed_run("while True:\n    pass"), seconds, end)

@@ -9,6 +9,10 @@ import pytest
 
 from patchbay.activity.records import Filter
 from patchbay.boot import change_names
+from patchbay.errors import ToolFailed
+from patchbay.scripting import runs
+from patchbay.scripting.front import KEPT_AS
+from patchbay.scripting.interpreters import Interpreters
 from tests.hubs import MODERN, Hub
 from tests.scripting.hubs import failure, script, scripted_hub, value
 
@@ -141,6 +145,18 @@ def test_a_value_becomes_json(hub: Hub, code: str, expected: object) -> None:
 )
 def test_a_value_that_json_cannot_say_is_refused_with_the_reason(hub: Hub, code: str, said: str) -> None:
     assert said in failure(script(hub, "git", code))
+
+
+@pytest.mark.parametrize("step", ["modules_of", "_Run"])
+def test_a_run_that_cannot_begin_keeps_no_place(hub: Hub, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    def fail(*given: object) -> None:
+        raise ToolFailed("it cannot begin")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(runs, step, fail)
+        assert failure(script(hub, "git", "1")) == "it cannot begin"
+    pool: Interpreters = hub.catalogue.hub.kept(KEPT_AS, dict).interpreters
+    assert pool.count() == 0
 
 
 def test_sleeps_of_a_script_run_at_the_same_time(hub: Hub) -> None:
