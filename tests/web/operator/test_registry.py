@@ -129,6 +129,7 @@ def test_a_secret_stays_a_reference_and_a_missing_value_is_asked_for(hub: Hub) -
     """37.4"""
     form = hidden(page := show(hub, name=WEATHER)) | {"as": "weather"}
     assert "required, secret" in page and "${AUTHORIZATION}" in page
+    assert '<a href="/secrets">store its value</a>' in page
     written = form | {"value.Authorization": "Bearer confidential", "value.X-Region": "eu"}
     refused = post(hub, "/registry", written)
     assert refused.status_code == 422 and "this is a secret" in refused.text and "confidential" not in refused.text
