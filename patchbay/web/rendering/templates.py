@@ -182,8 +182,12 @@ def mark_matches(text: str) -> Markup:
 
 
 def as_sentence(text: str) -> str:
-    """Format a message as a sentence: with a capital letter at the start and a full stop at the end."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    """Format a message as a sentence: with a capital letter at the start and a full stop at the end.
+
+    A URL at the start stays as it is.
+    """
+    start = text[:1] if "://" in text.partition(" ")[0] else text[:1].upper()
+    return start + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def describe_origin(name: str) -> str:
