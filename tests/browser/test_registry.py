@@ -86,7 +86,7 @@ def test_a_server_is_found_and_mounted_with_the_keyboard_alone(browser: Browser,
     press(page, "Search")
     press(page, "com.example/weather", "link")
     expect(page.get_by_text("reaches https://weather.example/mcp")).to_be_visible()
-    write(page, "X-Region (required)", "eu")
+    write(page, "X-Region required", "eu")
     press(page, "Mount")
     expect(page).to_have_url(f"{tab.base}/servers/weather")
     page = tab.open("/registry/updates")

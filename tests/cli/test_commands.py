@@ -82,7 +82,7 @@ def test_the_options_asked_for_most_come_first() -> None:
         ("key new", {"data"}),
         ("list", {"data", "servers"}),
         ("login", {"data", "host", "port", "public_url"}),
-        ("mount", {"servers", "confine", "writes"}),
+        ("mount", {"servers", "confine", "writes", "data"}),
         ("outdated", {"servers", "data", "pypi", "npm"}),
         ("people list", {"data"}),
         ("pins list", {"data"}),

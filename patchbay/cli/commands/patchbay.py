@@ -165,7 +165,7 @@ HUB = {
     ),
     "client": LateCommand(
         "patchbay.cli.commands.program_clients:client_command",
-        "Make clients that get tokens by OAuth.",
+        "Make, list and revoke clients, which get tokens by OAuth.",
     ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
@@ -173,7 +173,7 @@ HUB = {
     ),
     "secret": LateCommand(
         "patchbay.cli.commands.secret:secret_command",
-        "Store, list, rotate and remove secrets of configurations.",
+        "Store, rotate and remove what configurations name as secrets.",
     ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",

@@ -23,21 +23,20 @@ from patchbay.cli.options import with_settings_in_help
     context_settings=CONTEXT,
     epilog=exit_codes.with_examples(
         "patchbay client new nightly --grants 'call:notes.*'",
-        "patchbay client new build --public-key build.pub.pem --expires 90d",
+        "patchbay client new build --expires 90d",
         "patchbay client list",
         "patchbay client revoke nightly",
     ),
 )
 def client_command() -> None:
-    """Make, list and revoke clients: programs that get access tokens by OAuth, without a person.
+    """Make, list and revoke clients, which get tokens by OAuth.
 
-    A client is a personal key: its calls are of `key:NAME`, and `patchbay key` shows it too.
+    A client is a program that acts for itself, without a person. It is a personal key: its calls are of
+    `key:NAME`, and `patchbay key` shows it too.
     """
 
 
-@client_command.command(
-    "new", epilog=exit_codes.with_examples("patchbay client new build --public-key build.pub.pem --expires 90d")
-)
+@client_command.command("new", epilog=exit_codes.with_examples("patchbay client new build --expires 90d"))
 @click.argument("name")
 @click.option(
     "--public-key",

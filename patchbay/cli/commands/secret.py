@@ -39,7 +39,7 @@ STANDARD_INPUT = "-"
     ),
 )
 def secret_command() -> None:
-    """Store, allow, list, rotate and remove the secrets that configurations name as `${NAME}`.
+    """Store, rotate and remove what configurations name as secrets.
 
     A secret is sealed with the key of the hub, on all its nodes, and shown nowhere. A change reaches the servers that
     use it at once; running calls end with the earlier value.

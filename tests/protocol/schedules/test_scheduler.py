@@ -170,7 +170,7 @@ def test_a_wrong_schedule_is_a_problem_with_its_place(
         server = hub.catalogue.find_any("desk")
         found = [server.broken or "", *(one.reason for one in server.problems)]
         assert any(place in one and reason in one for one in found), found
-        assert scheduler(hub).all() == []
+        assert scheduler(hub).all() == ()
     finally:
         hub.close()
 

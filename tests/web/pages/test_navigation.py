@@ -91,7 +91,18 @@ def test_a_reader_gets_no_link_to_a_page_that_refuses_this_reader() -> None:
         (
             "nodes",
             "Hub",
-            ["Settings", "Variables", "History", "Pins", "Schedules", "Webhooks", "Nodes", "Registry", "Inspect"],
+            [
+                "Settings",
+                "Variables",
+                "Secrets",
+                "History",
+                "Pins",
+                "Schedules",
+                "Webhooks",
+                "Nodes",
+                "Registry",
+                "Inspect",
+            ],
         ),
     ],
 )
