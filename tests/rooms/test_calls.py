@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from patchbay.rooms.room import Room
+from patchbay.rooms.servers.answers import AnswerCache
 from tests.rooms.people import BOUNDS, LIST, READ, Person, call, rooms_of
 
 Json = dict[str, Any]
@@ -167,6 +168,23 @@ def test_a_tool_that_only_reads_is_answered_from_the_log(room: Room, owner: Pers
     other = caller.calls("fs", "list", {"path": "/other"})
     written = caller.calls("fs", "read", {"path": "/"})
     assert set(room.state()["calls"]) == {other, written}
+
+
+def test_a_call_that_its_owner_answers_before_the_log_does_has_the_answer_of_the_owner(
+    room: Room, owner: Person, caller: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner may read the call, and answer it, before the hub has looked for an answer in the log."""
+    owner.answers(caller.calls("fs", "list"), "from the log")
+    find = AnswerCache.find
+
+    def find_slowly(*given: Any) -> Any:
+        found = find(*given)
+        for call_id in room.state()["calls"]:
+            owner.answers(call_id, "from the owner")
+        return found
+
+    monkeypatch.setattr(AnswerCache, "find", find_slowly)
+    assert caller.result_of(caller.calls("fs", "list"))["result"] == "from the owner"
 
 
 def test_no_answer_is_given_again_once_the_tool_changed_the_policy_says_no_or_it_was_redacted(

@@ -131,7 +131,10 @@ class Calls:
             return False
         cid = content_cid(found.entry.envelope)
         hit = {"callId": call, "seq": seq, "entry": found.entry.cid, "cid": cid}
-        self.room.append_own("cache.hit", hit)
+        try:
+            self.room.append_own("cache.hit", hit)
+        except RoomRefused:
+            return True  # the owner of the server has answered the call already
         return self.end(call, True, found.contents["result"])
 
     def partial(self, sender: str, envelope: Json) -> None:
