@@ -100,11 +100,13 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused(hub: Hub, headers: list[
     assert b'"ran"' not in answer
 
 
-@pytest.mark.parametrize("coding", ["gzip, chunked", "identity, chunked", "chunked, chunked"])
-def test_a_body_in_another_coding_than_chunked_is_refused(hub: Hub, coding: str) -> None:
+@pytest.mark.parametrize(
+    ("coding", "status"), [("gzip, chunked", 501), ("identity, chunked", 501), ("chunked, chunked", 400)]
+)
+def test_a_body_in_another_coding_than_chunked_is_refused(hub: Hub, coding: str, status: int) -> None:
     """RFC 9112 section 6.1: the web server undoes the last coding only, so that the hub would read coded bytes."""
     answer = sent(hub, "POST /mcp/mark HTTP/1.1", [*USUAL, f"Transfer-Encoding: {coding}"], CHUNKED)
-    assert answer.startswith(b"HTTP/1.1 400 ") and b'"ran"' not in answer
+    assert answer.startswith(b"HTTP/1.1 %d " % status) and b'"ran"' not in answer
     assert b'"ran"' in sent(hub, "POST /mcp/mark HTTP/1.1", [*USUAL, "Transfer-Encoding: Chunked"], CHUNKED)
 
 

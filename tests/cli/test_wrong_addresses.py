@@ -25,7 +25,7 @@ def served(workspace: Workspace) -> Workspace:
         ("patchbay call Git log", "did you mean git?"),
         ("patchbay call gti", "did you mean git?"),
         ("patchbay call gti/log", "gti/log: there is no server 'gti'; did you mean git/log?"),
-        ("patchbay call git", "/mcp/git: expected a tool"),
+        ("patchbay call git", "git: expected a tool"),
         ("patchbay call git lgo", "there is no tool 'lgo'"),
         ("patchbay call ./git log", "not an address: './git'"),
         (

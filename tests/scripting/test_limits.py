@@ -20,7 +20,7 @@ from tests.waiting import BOUND
 
 SMALL: dict[str, Any] = {
     "running_seconds": 0.5,
-    "wall_seconds": 3.0,
+    "wall_seconds": 8.0,
     "memory_mib": 16,
     "calls": 5,
     "argument_bytes": 4000,
