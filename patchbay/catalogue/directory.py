@@ -95,6 +95,7 @@ class Directory:
                         if each.name not in self._known
                     }
                 )
+                self._meaning.prepare()
             pause = (time.monotonic() - begun) * PAUSE_FACTOR
 
     def find(

@@ -52,6 +52,12 @@ class ShortTexts:
         """Whether there is a model, without loading it."""
         return self._selection().is_possible
 
+    def prepare(self) -> None:
+        """Make the vectors of the texts that wait, so that the next search need not."""
+        model = self._load() if self._waiting else None
+        if model is not None and self._nearest is not None:
+            self._embed_waiting(model, self._nearest)
+
     def find(self, question: str, may_find: Callable[[str], bool] = lambda key: True) -> dict[str, float]:
         """Return the texts near a question that may be found, by key with their cosines, nearest first."""
         model = self._load()
