@@ -131,7 +131,7 @@ def _module_names(servers: Iterable[str]) -> dict[str, str]:
 
 
 def find_function(modules: ScriptModules, name: str) -> tuple[ScriptTool, Mapping[str, str]] | None:
-    """Return the tool of `module.function`, and its arguments with other names; None where there is none."""
+    """Return the tool of `module.function`, and its arguments with other names; None for an unknown tool."""
     module, _, function = name.partition(".")
     found = modules.modules.get(module)
     if found is None or function not in found.tools:

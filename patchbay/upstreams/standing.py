@@ -38,7 +38,7 @@ class MountContext:
     `changes` applies to mounts without this setting; None pins nothing. `folder` is the watched folder, where relative
     paths of definitions begin. `credentials` are the tokens of callers; None where callers have none. `programs` are
     the places of confined programs; None where programs have all rights of this process. `find_variables` has the
-    secrets of the hub beside `environ`; None for mounts that may name none of them, such as those of a room.
+    secrets of the hub beside `environ`; None for mounts that may use no secret, such as those of a room.
     """
 
     store: Store

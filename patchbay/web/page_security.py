@@ -6,7 +6,7 @@ from flask import Flask, Response, request
 
 from patchbay.hosts.path_prefix import link_for
 from patchbay.settings import Settings
-from patchbay.wire.requests.public_paths import serves_every_origin
+from patchbay.wire.requests.public_paths import find_checked_origin
 from patchbay.wire.requests.security import CSP, check_host_and_origin
 
 
@@ -19,9 +19,7 @@ def add_security(app: Flask, settings: Settings) -> None:
     @app.before_request
     def check() -> None:
         environ = request.environ
-        origin = environ.get("HTTP_ORIGIN")
-        if origin is not None and serves_every_origin(request.method, request.path, settings):
-            origin = None
+        origin = find_checked_origin(environ.get("HTTP_ORIGIN"), request.method, request.path, settings)
         check_host_and_origin(environ.get("HTTP_HOST"), origin, settings)
 
     app.after_request(add_security_headers)

@@ -29,7 +29,7 @@ from patchbay.wire.requests.bodies import METHODS_WITH_BODY, drop_body
 from patchbay.wire.requests.body_budget import Bodies
 from patchbay.wire.requests.cross_origin import with_cors
 from patchbay.wire.requests.head_checks import check_head
-from patchbay.wire.requests.public_paths import serves_every_origin
+from patchbay.wire.requests.public_paths import find_checked_origin
 from patchbay.wire.requests.request import Request
 from patchbay.wire.requests.security import check_host_and_origin
 from patchbay.wire.requests.work_limits import HEALTH, RequestPlace, WorkLimits
@@ -95,9 +95,7 @@ class Pipeline:
     def _answer(self, request: Request) -> tuple[Reply, str | None]:
         """Return the answer, and the sender whose refusals are delayed; None for an answer that is never delayed."""
         fault, refused, headers = check_head(request), None, request.headers
-        origin = headers.get("origin")
-        if origin is not None and serves_every_origin(request.method, request.path, self._settings):
-            origin = None
+        origin = find_checked_origin(headers.get("origin"), request.method, request.path, self._settings)
         try:
             check_host_and_origin(headers.get("host"), origin, self._settings)
         except PatchbayError as problem:

@@ -153,7 +153,7 @@ def test_a_denied_document_is_not_announced_under_another_spelling(hub: Hub, ann
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_grant_of_one_folder_gives_no_other_by_a_path_that_leads_there(hub: Hub, spelling: str) -> None:
-    """A key is given the URIs of one folder of a mounted server, which lists none of them."""
+    """A key is given the URIs of one folder of a mounted server, which does not list them."""
     key = new_key(hub, f"narrow-{SPELLINGS.index(spelling)}", ["read:far.notes://public/*", "read:far.notes://first"])
     assert HONEST in read(hub, "far", "notes://public/x", key)
     assert HONEST not in read(hub, "far", f"notes://public/../{spelling}", key)

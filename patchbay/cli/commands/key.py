@@ -78,10 +78,15 @@ def key_command() -> None:
 def new_command(context: click.Context, /, name: str, expires: str | None, grants: str | None, **_: Any) -> None:
     """Make the key NAME and print it, alone, on standard output. The hub stores its hash: it cannot show it again."""
     with open_keys(context) as keys:
-        scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
+        scopes = split_grants(grants)
         token = keys.make(name, parse_expiry(expires, keys.now()), scopes)
     click.echo(token)
     write_key_notes(context, scopes)
+
+
+def split_grants(text: str | None) -> list[str] | None:
+    """Return the parts of the option `--grants`; None without it."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def write_key_notes(context: click.Context, scopes: list[str] | None) -> None:
@@ -164,9 +169,14 @@ def _part(row: dict[str, Any]) -> str:
 @click.pass_context
 def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Revoke the key NAME. A running hub refuses it within a second, and ends its streams."""
+    revoke(context, name, "key")
+
+
+def revoke(context: click.Context, name: str, what: str) -> None:
+    """Revoke a key, and say so. `what` is what people call it: a key, or a client."""
     with open_keys(context) as keys:
         keys.revoke(name)
-        click.echo(f"the key {name} is revoked", err=True)
+        click.echo(f"the {what} {name} is revoked", err=True)
 
 
 @key_command.command("replace", epilog=exit_codes.with_examples("patchbay key replace", "patchbay key replace --yes"))

@@ -12,7 +12,7 @@ from patchbay import exit_codes
 from patchbay.access.keys import parse_expiry
 from patchbay.access.oauth.public_keys import parse_public_keys
 from patchbay.cli.commands.client import CONTEXT
-from patchbay.cli.commands.key import describe_key, open_keys, write_key_notes
+from patchbay.cli.commands.key import describe_key, open_keys, revoke, split_grants, write_key_notes
 from patchbay.cli.completion import complete_key
 from patchbay.cli.messages import format_rows
 from patchbay.cli.options import with_settings_in_help
@@ -60,8 +60,8 @@ def new_command(
     The hub stores the hash of the secret: it cannot show it again.
     """
     with open_keys(context) as keys:
-        public = _read_public_keys(public_key)
-        scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
+        public = "" if public_key is None else parse_public_keys(public_key.read_bytes())
+        scopes = split_grants(grants)
         secret = keys.make(name, parse_expiry(expires, keys.now()), scopes, public)
     proof = {"token_endpoint_auth_method": "private_key_jwt"} if public else {"client_secret": secret}
     click.echo(json.dumps({"client_id": name, **proof}, indent=2))
@@ -88,12 +88,4 @@ def list_command(context: click.Context, /, **_: Any) -> None:
 @click.pass_context
 def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Revoke the client NAME with its tokens. A running hub refuses them within a second, and ends their streams."""
-    with open_keys(context) as keys:
-        keys.revoke(name)
-        click.echo(f"the client {name} is revoked", err=True)
-
-
-def _read_public_keys(file: Path | None) -> str:
-    if file is None:
-        return ""
-    return parse_public_keys(file.read_bytes())
+    revoke(context, name, "client")

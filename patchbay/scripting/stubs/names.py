@@ -36,7 +36,7 @@ def module_name(server: str) -> str:
 
 
 def unique_names(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Return a Python name for each name, no two of them equal and none of them in `taken`.
+    """Return a Python name for each name. All of them differ from each other and from those in `taken`.
 
     A name that is an identifier keeps it, whatever the order; others get a number where their names are equal.
     """

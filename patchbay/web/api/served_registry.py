@@ -10,14 +10,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, request
 
 from patchbay.access.principals import ANONYMOUS, EVERY_CALLER
 from patchbay.catalogue.servers import Server
+from patchbay.errors import InvalidParams
 from patchbay.settings import OPEN
 from patchbay.topics import SERVED
+from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.public_documents import allow_all_origins, answer_document
-from patchbay.web.pages.server_cards import make_card
+from patchbay.web.pages.server_cards import make_card, namespace
 from patchbay.web.pages.site import Site, base_url
 from patchbay.wire.requests.public_paths import REGISTRY_PATH
 
@@ -29,10 +31,6 @@ USUAL_PAGE, MAX_PAGE = 30, 100
 """Servers on a page: without `limit`, and at most; those of the official registry."""
 
 
-class _Unfit(Exception):
-    """A parameter that cannot be read."""
-
-
 class _RegistryViews:
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -40,18 +38,16 @@ class _RegistryViews:
 
     def servers(self) -> Response:
         """GET: a page of the servers whose names contain `search`, in the order of their names."""
-        try:
-            limit, since = _read_limit(), _read_time("updated_since")
-        except _Unfit as problem:
-            return _refuse(400, str(problem))
+        limit, since, base = _read_limit(), _read_time("updated_since"), base_url()
         word, version = request.args.get("search", "").lower(), request.args.get("version", LATEST)
         after, page, has_more = request.args.get("cursor", ""), list[dict[str, Any]](), False
         for server in self._served():
             if server.name <= after:
                 continue
-            entry = self._entry(server)
-            if word not in entry["server"]["name"].lower() or version not in (LATEST, entry["server"]["version"]):
+            card = make_card(server, base)
+            if word not in card["name"].lower() or version not in (LATEST, card["version"]):
                 continue
+            entry = self._entry(server, card)
             if since is not None and _updated_at(entry) < since:
                 continue
             has_more = len(page) == limit
@@ -63,17 +59,14 @@ class _RegistryViews:
 
     def versions(self, name: str) -> Response:
         """GET: the versions of a server, which are one."""
-        server = self._find(name)
-        return (
-            _refuse(404, "Server not found") if server is None else self._answer(_as_list([self._entry(server)], None))
-        )
+        entry = self._find(name)
+        return _refuse("Server not found") if entry is None else self._answer(_as_list([entry], None))
 
     def version(self, name: str, version: str) -> Response:
         """GET: one version of a server; `latest` is the present one."""
-        server = self._find(name)
-        entry = None if server is None else self._entry(server)
+        entry = self._find(name)
         if entry is None or version not in (LATEST, entry["server"]["version"]):
-            return _refuse(404, "Server not found" if entry is None else "Server version not found")
+            return _refuse("Server not found" if entry is None else "Server version not found")
         return self._answer(entry)
 
     def _served(self) -> list[Server]:
@@ -83,12 +76,13 @@ class _RegistryViews:
         seen = self._site.access.catalogue_for(sender)
         return sorted((one for one in seen.all() if one.enabled and not one.broken), key=lambda one: one.name)
 
-    def _find(self, name: str) -> Server | None:
+    def _find(self, name: str) -> dict[str, Any] | None:
         base = base_url()
-        return next((one for one in self._served() if make_card(one, base)["name"] == name), None)
+        own = name.removeprefix(f"{namespace(base)}/")
+        server = next((one for one in self._served() if one.name == own != name), None)
+        return None if server is None else self._entry(server, make_card(server, base))
 
-    def _entry(self, server: Server) -> dict[str, Any]:
-        card = make_card(server, base_url())
+    def _entry(self, server: Server, card: dict[str, Any]) -> dict[str, Any]:
         remotes = [{"type": remote["type"], "url": remote["url"]} for remote in card["remotes"]]
         official: dict[str, Any] = {"status": "active", "isLatest": True}
         moves = self._site.catalogue.store.names.past(SERVED + server.name, 1)
@@ -115,7 +109,7 @@ def _updated_at(entry: dict[str, Any]) -> datetime:
 def _read_limit() -> int:
     text = request.args.get("limit", str(USUAL_PAGE))
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
-        raise _Unfit(f"limit is {text!r:.50}: expected a whole number from 1 on, such as {USUAL_PAGE}")
+        raise InvalidParams(f"limit is {text!r:.50}: expected a whole number from 1 on, such as {USUAL_PAGE}")
     return min(int(text), MAX_PAGE)
 
 
@@ -128,20 +122,19 @@ def _read_time(name: str) -> datetime | None:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise _Unfit(f"{name} is {text!r:.50}: expected a time of RFC 3339, such as 2026-01-31T12:00:00Z")
+        raise InvalidParams(f"{name} is {text!r:.50}: expected a time of RFC 3339, such as 2026-01-31T12:00:00Z")
     return found
 
 
-def _refuse(status: int, reason: str) -> Response:
-    response = jsonify({"error": reason})
-    response.status_code = status
-    return response
+def _refuse(reason: str, status: int = 404) -> Response:
+    return json_answer({"error": reason}, status)
 
 
 def served_registry_blueprint(site: Site) -> Blueprint:
     """The routes of the registry."""
     views = _RegistryViews(site)
     pages = Blueprint("served_registry", __name__)
+    pages.register_error_handler(InvalidParams, lambda problem: _refuse(problem.message, 400))
     if views.is_public:
         pages.after_request(allow_all_origins)
     pages.add_url_rule(REGISTRY_PATH, "servers", views.servers)

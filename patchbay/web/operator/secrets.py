@@ -85,7 +85,7 @@ class _SecretsViews:
 
 
 def _read_servers(fields: Mapping[str, str]) -> list[str] | None:
-    """Return the servers that a form chooses, none of them for all servers; None keeps the earlier choice.
+    """Return the servers that a form chooses; an empty list means all servers, None the earlier choice.
 
     Raises InvalidParams for a choice of both.
     """

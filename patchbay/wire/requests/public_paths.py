@@ -19,7 +19,12 @@ def is_registry(path: str) -> bool:
     return path == REGISTRY_PATH or path.startswith(f"{REGISTRY_PATH}/")
 
 
-def serves_every_origin(method: str, path: str, settings: Settings) -> bool:
+def find_checked_origin(origin: str | None, method: str, path: str, settings: Settings) -> str | None:
+    """Return the `Origin` of a request that has to be allowed; None without one, or where each one is."""
+    return None if origin is None or _serves_every_origin(method, path, settings) else origin
+
+
+def _serves_every_origin(method: str, path: str, settings: Settings) -> bool:
     """Whether web pages of every origin may send this request."""
     if method not in ("GET", "HEAD", "OPTIONS"):
         return False

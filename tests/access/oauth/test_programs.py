@@ -166,7 +166,7 @@ def test_a_wrong_or_ended_program_gets_no_token(hub: Hub) -> None:
     other = keys_of(hub).make("two")
     for form in (
         {"client_id": "one", "client_secret": other},
-        {"client_id": "nobody", "client_secret": secret},
+        {"client_id": "no-such-program", "client_secret": secret},
         {"client_id": "one"},
         {"client_id": "one", "client_secret": ""},
         {"client_id": "signer", "client_secret": secret},

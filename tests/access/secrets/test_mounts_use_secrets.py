@@ -194,16 +194,17 @@ def test_the_header_of_a_server_at_a_url_and_a_file_of_the_secrets_folder(tmp_pa
             hub.close()
 
 
+def shop_hub(folder: Path, base: str) -> Hub:
+    """A hub with the HTTP API at this URL, whose key is a secret."""
+    credentials = {"key": "${API_KEY}"}
+    fields = {"kind": "openapi", "document": f"{base}/openapi.json", "base": base, "credentials": credentials}
+    return Hub(folder / "hub", {"shop.json": json.dumps(fields)})
+
+
 def test_an_http_api_uses_the_new_value_from_its_next_request_on(tmp_path: Path) -> None:
     seen: list[str] = []
     with keyed_api(seen) as base:
-        fields = {
-            "kind": "openapi",
-            "document": f"{base}/openapi.json",
-            "base": base,
-            "credentials": {"key": "${API_KEY}"},
-        }
-        hub = Hub(tmp_path / "hub", {"shop.json": json.dumps(fields)})
+        hub = shop_hub(tmp_path, base)
         try:
             secrets_of(hub).put("API_KEY", "old-api-key", "local", ["shop"])
             wait_until_up(hub, "shop")
@@ -223,13 +224,7 @@ def test_a_call_of_an_http_api_shows_no_value_that_it_was_started_with(tmp_path:
     seen: list[str] = []
     gate = threading.Event()
     with keyed_api(seen, lambda: gate.wait(BOUND)) as base, ThreadPoolExecutor(1) as pool:
-        fields = {
-            "kind": "openapi",
-            "document": f"{base}/openapi.json",
-            "base": base,
-            "credentials": {"key": "${API_KEY}"},
-        }
-        hub = Hub(tmp_path / "hub", {"shop.json": json.dumps(fields)})
+        hub = shop_hub(tmp_path, base)
         try:
             secrets_of(hub).put("API_KEY", "api-key-0", "local")
             wait_until_up(hub, "shop")
