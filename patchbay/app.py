@@ -22,7 +22,7 @@ from patchbay.serving.health import Health, HealthOverHttp
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Journal
 from patchbay.topics import ENDING
-from patchbay.upstreams.caller_credentials import OPEN_PREFIXES
+from patchbay.caller_accounts.credentials import OPEN_PREFIXES
 from patchbay.web.application import Application, Parts
 from patchbay.web.late_pages import LatePages
 from patchbay.web.operator.exposure import check_exposure, check_prefix_is_free

@@ -3,7 +3,6 @@
     configuration.py         how a mounted server is reached, as a value
     standing.py              what the standing connections of servers and of HTTP APIs share
     liveness.py              whether a server is alive
-    caller_credentials.py    the credentials of each caller at a server
     remembered_roots.py      the roots that callers gave
     promised_bytes.py        checks of results: bytes under a CID
     requested_hosts.py       the hosts that the program of a server asked for

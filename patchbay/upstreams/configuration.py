@@ -29,7 +29,7 @@ from patchbay.errors import ConfigError
 from patchbay.pins.documents import Changes
 from patchbay.processes.confinement.programs import OFF, OWN, ProgramPermissions
 from patchbay.processes.egress.egress_list import EgressEntryError, parse_egress_list
-from patchbay.upstreams.caller_credentials import CALLER, HUB, Upstream
+from patchbay.caller_accounts.credentials import CALLER, HUB, Upstream
 
 UPSTREAM, OPENAPI = "upstream", "openapi"
 """The kinds of mounts, as the field `kind` names them: an MCP server, an HTTP API."""

@@ -18,7 +18,7 @@ from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_approved, load_pins
 from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.store import Store
-from patchbay.upstreams.caller_credentials import CallerCredentials, CallersAccounts
+from patchbay.caller_accounts.credentials import CallerCredentials, CallersAccounts
 from patchbay.upstreams.remembered_roots import RememberedRoots
 
 FIRST_LISTS_SECONDS = 2.0

@@ -22,7 +22,7 @@ from patchbay.client.errors import SignInNeeded
 from patchbay.errors import Refused
 from patchbay.store import Journal
 from patchbay.topics import UPSTREAM_CLIENTS, UPSTREAM_REQUESTS
-from patchbay.upstreams.caller_credentials import PAGE, Upstream
+from patchbay.caller_accounts.credentials import PAGE, Upstream
 
 SIGN_IN_SECONDS = 600.0
 """Seconds that a person has to sign in."""

@@ -24,7 +24,7 @@ from patchbay.coordination.records import Records
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.store import Bus, Journal, Store
 from patchbay.topics import UPSTREAM_PRINCIPALS, UPSTREAM_REFRESHES, UPSTREAM_SIGN_INS_CHANGED
-from patchbay.upstreams.caller_credentials import CallerTokens, Upstream
+from patchbay.caller_accounts.credentials import CallerTokens, Upstream
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings, whole_environment
-from patchbay.upstreams.caller_credentials import CALLER, HUB
+from patchbay.caller_accounts.credentials import CALLER, HUB
 
 
 @click.command(

@@ -20,7 +20,7 @@ from patchbay.client.addresses.targets import AddressError
 from patchbay.errors import BadCid, ConfigError
 from patchbay.kinds.openapi.selection import Selection, parse_selection
 from patchbay.pins.documents import Changes
-from patchbay.upstreams.caller_credentials import CALLER
+from patchbay.caller_accounts.credentials import CALLER
 from patchbay.upstreams.configuration import find_secret_values
 
 DEFAULT_TOOLS = 256

@@ -46,7 +46,7 @@ from patchbay.kinds.openapi.files import load_files
 from patchbay.kinds.openapi.next_page import find_next_url, join_pages, make_continuation
 from patchbay.kinds.openapi.standing_api import MAX_ANSWER_BYTES, StandingApi
 from patchbay.kinds.openapi.tools import NEXT, ApiTool, ApiTools
-from patchbay.upstreams.caller_credentials import CallersAccounts
+from patchbay.caller_accounts.credentials import CallersAccounts
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "QUERY")
 DELAYED = (429, 503)

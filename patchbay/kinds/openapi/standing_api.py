@@ -35,7 +35,7 @@ from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
 from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.pins.observation import observe
 from patchbay.topics import UPSTREAMS
-from patchbay.upstreams.caller_credentials import CallersAccounts, Upstream
+from patchbay.caller_accounts.credentials import CallersAccounts, Upstream
 from patchbay.upstreams.standing import Health, MountContext, PinnedMount, describe_unset
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.errors import SignInNeeded
 from patchbay.config import FindVariables
 from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
-from patchbay.upstreams.caller_credentials import CallerCredentials, CallersAccounts
+from patchbay.caller_accounts.credentials import CallerCredentials, CallersAccounts
 from patchbay.upstreams.configuration import Mount
 from patchbay.upstreams.connections.call_connections import Key
 from patchbay.upstreams.connections.event_queue import EventQueue

@@ -19,7 +19,7 @@ from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
-from patchbay.upstreams.caller_credentials import PAGE
+from patchbay.caller_accounts.credentials import PAGE
 from patchbay.upstreams.connections.description import describe_sessions
 from patchbay.views.hidden_characters import show_hidden_characters
 from patchbay.web.rendering.icons import find_icon

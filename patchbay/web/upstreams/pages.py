@@ -17,7 +17,7 @@ from patchbay.access.upstreams.token_store import ConnectedAccount, TokenStore
 from patchbay.catalogue.servers import Server
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, UnknownServer
-from patchbay.upstreams.caller_credentials import PAGE, Upstream
+from patchbay.caller_accounts.credentials import PAGE, Upstream
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import json_answer, render_answer, wants_json
 from patchbay.web.pages.site import Site

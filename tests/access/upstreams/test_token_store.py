@@ -20,7 +20,7 @@ from patchbay.errors import ToolFailed
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import UPSTREAM_PRINCIPALS
-from patchbay.upstreams.caller_credentials import Upstream
+from patchbay.caller_accounts.credentials import Upstream
 
 KEY = b"k" * 32
 FAR = Upstream("far", Http("https://far.example/mcp"))
