@@ -202,6 +202,10 @@ class CancelFlag:
         return self._event.wait(timeout)
 
 
+def find_no_header(name: str) -> None:
+    """Find no header: the caller sent no HTTP request."""
+
+
 @dataclass(slots=True)
 class Call:
     """One request to run a target: its arguments, its limits, and the caller.
@@ -213,7 +217,8 @@ class Call:
     `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
     the id of the approval that the call used; `client` names the client among those of its principal: its session, its
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
-    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown; `shown` names the tool of a
+    `find_base_url` returns the URL by which the caller reached the hub, "" if unknown; `find_header` returns a header
+    of the caller's request by its name in lower case, None without one or without HTTP; `shown` names the tool of a
     toolset (`server.tool`) that the caller called instead of this target, "" for any other call; `run` is the id of the
     run of a script that the call belongs to, "" without one, and `run_depth` the number of its runs inside each other
     that lead to the call. Each progress moves the deadline to `progress_seconds`
@@ -238,6 +243,7 @@ class Call:
     client: str = ""
     session: str = ""
     find_base_url: Callable[[], str] = str
+    find_header: Callable[[str], str | None] = find_no_header
     progress_seconds: float = 0.0
     extra_seconds: float = 0.0
     has_progress: bool = False
@@ -266,7 +272,7 @@ class Call:
         return Call(
             *(server, target, arguments, self.deadline, self.hub, self.principal, self.sender, capabilities),
             *(self.log_level, self.progress_token, self.meta, chain, self.cancelled, self.is_repeated),
-            *(self.approval, self.client, self.session, self.find_base_url),
+            *(self.approval, self.client, self.session, self.find_base_url, self.find_header),
             *(self.progress_seconds, self.extra_seconds, self.has_progress, shown),
             run=self.run,
             run_depth=self.run_depth,

@@ -14,6 +14,7 @@ from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
+from patchbay.caller_accounts.credentials import OPEN_PREFIXES
 from patchbay.hosts.path_prefix import choose_path_prefix
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -22,7 +23,6 @@ from patchbay.serving.health import Health, HealthOverHttp
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Journal
 from patchbay.topics import ENDING
-from patchbay.caller_accounts.credentials import OPEN_PREFIXES
 from patchbay.web.application import Application, Parts
 from patchbay.web.late_pages import LatePages
 from patchbay.web.operator.exposure import check_exposure, check_prefix_is_free

@@ -30,6 +30,7 @@ from patchbay.access.secrets.folder import open_secrets_folder
 from patchbay.access.secrets.records import Secrets
 from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.stored_key_id import open_key
+from patchbay.access.upstreams.changes import CredentialChanges
 from patchbay.access.upstreams.sign_ins import UpstreamSignIns
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.activity.audited_calls import AuditedCalls
@@ -85,6 +86,7 @@ log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
 SCHEDULER, JOBS, CREDENTIALS, SECRET_CHANGES = "/scheduler", "/jobs", "/credentials", "/secrets"
+ACCOUNT_CHANGES = "/accounts"
 """Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs and the watches
 over credentials and secrets, to close them when it stops; no server can have them.
 """
@@ -290,6 +292,13 @@ def _watch_secrets(
     changes.start()
 
 
+def _watch_accounts(catalogue: Catalogue, connections: StandingConnections) -> None:
+    """Let what uses the account of a caller at a mounted server end with it."""
+    changes = CredentialChanges(catalogue.store.bus, connections.end_outdated_credentials)
+    catalogue.hub.kept(ACCOUNT_CHANGES, lambda: changes)
+    changes.start()
+
+
 def _open_mounts(
     settings: Settings,
     store: Store,
@@ -355,6 +364,7 @@ def _make_catalogue(
     environments.listeners.append(partial(_rebuild_servers, catalogue))
     catalogue.hub.kept(PACKAGES, lambda: environments)
     _watch_secrets(catalogue, variables, connections, worker_pool)
+    _watch_accounts(catalogue, connections)
     return catalogue
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from patchbay.access.principals import LOCAL, Principal
+from patchbay.activation import find_no_header
 from patchbay.messages.versions import Revision
 
 
@@ -48,7 +49,8 @@ class TransportInfo(NamedTuple):
     thread. `find_base_url` returns the URL by which the sender reached the hub, "" without HTTP.
     `shows_raised` says whether the sender is proved to be the operator, who gets what the code of an author raised; it
     is asked only after a failure. `give_back_body` ends what the body of the request takes of the limits on bodies; a
-    second call does nothing.
+    second call does nothing. `find_header` returns any header of the request by its name in lower case, for servers
+    to which headers of callers go on.
     """
 
     endpoint: str
@@ -63,6 +65,7 @@ class TransportInfo(NamedTuple):
     find_base_url: Callable[[], str] = str
     shows_raised: Callable[[], bool] = bool
     give_back_body: Callable[[], object] = bool
+    find_header: Callable[[str], str | None] = find_no_header
 
     @property
     def principal(self) -> str:

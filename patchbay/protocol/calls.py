@@ -220,6 +220,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         "client": _name_client(caller, meta),
         "session": caller.owner or "",
         "find_base_url": caller.wire.find_base_url,
+        "find_header": caller.wire.find_header,
     }
 
 

@@ -229,6 +229,7 @@ def terms_of_inner_call(outer: Call) -> dict[str, Any]:
         "chain": outer.chain,
         "cancelled": outer.cancelled,
         "find_base_url": outer.find_base_url,
+        "find_header": outer.find_header,
         "run": outer.run,
         "run_depth": outer.run_depth,
     }

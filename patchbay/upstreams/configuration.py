@@ -17,6 +17,9 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
 import orjson
 
+from patchbay.caller_accounts.credentials import CALLER, SIGN_IN, Upstream
+from patchbay.caller_accounts.way import Reach, WaySettings
+from patchbay.caller_accounts.ways import WAY_FIELDS, read_way
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
 from patchbay.client.addresses.programs import identify_program
@@ -29,7 +32,6 @@ from patchbay.errors import ConfigError
 from patchbay.pins.documents import Changes
 from patchbay.processes.confinement.programs import OFF, OWN, ProgramPermissions
 from patchbay.processes.egress.egress_list import EgressEntryError, parse_egress_list
-from patchbay.caller_accounts.credentials import CALLER, HUB, Upstream
 
 UPSTREAM, OPENAPI = "upstream", "openapi"
 """The kinds of mounts, as the field `kind` names them: an MCP server, an HTTP API."""
@@ -40,14 +42,11 @@ START_SECONDS = 60.0
 CALLERS_SIGN_IN = (
     f'expected no sign-in beside "account": "{CALLER}": each caller signs in; put the client_id of the hub into oauth'
 )
-CLIENT_FIELDS = ("client_id", "client_secret", "scope")
-"""The fields of `oauth` for an MCP server, which names its authorization server itself."""
-
 PERMISSION_FIELDS = ("reads", "writes", "home", "needs", "network", "confine", "memory")
 """The fields that say what a program on this machine may do."""
 
 MOUNT_FIELDS = (
-    *("address", "headers", "environment", "era", "changes", "account", "oauth"),
+    *("address", "headers", "environment", "era", "changes", "account", *WAY_FIELDS),
     *("sessions", "session_limit", "session_idle", *PERMISSION_FIELDS),
 )
 """The fields of a configuration that `mount_of` reads."""
@@ -74,8 +73,8 @@ class Mount:
     """How the server `name` is reached. `headers` and `environment` are as written, without substitution.
 
     `public` restricts a URL to public addresses, for callers that may not explore the hub's network. `changes` says
-    what happens when the server changes what it lists; None is the hub's default. With `has_caller_credentials` each
-    caller signs in there with its own account; `oauth` is then the hub's registration, as written. `sessions` is EACH
+    what happens when the server changes what it lists; None is the hub's default. `way` says how the server gets the
+    credentials of callers, None where it gets the hub's; `oauth` is as written. `sessions` is EACH
     or SHARED; with EACH there are at most `session_limit` connections for sessions, each closed after `session_idle`
     seconds without a call. `permissions` are those of a program on this machine.
     """
@@ -87,7 +86,7 @@ class Mount:
     era: Era = "auto"
     public: bool = False
     changes: Changes | None = None
-    has_caller_credentials: bool = False
+    way: WaySettings | None = None
     oauth: Pairs = ()
     sessions: str = EACH
     session_limit: int = SESSION_LIMIT_OF_PROGRAM
@@ -95,10 +94,17 @@ class Mount:
     permissions: ProgramPermissions = field(default_factory=ProgramPermissions)
 
     @property
+    def has_caller_credentials(self) -> bool:
+        """Whether each caller has its own credential there."""
+        return self.way is not None
+
+    @property
     def digest(self) -> str:
         """The CID of how it is reached: lists that were read from another address are not shown."""
-        reached = [self.address, self.headers, self.environment, self.era]
-        return cid_of(orjson.dumps([*reached, CALLER] if self.has_caller_credentials else reached))
+        reached: list[Any] = [self.address, self.headers, self.environment, self.era]
+        if self.way is not None:
+            reached += [CALLER] if self.way.name == SIGN_IN else [CALLER, self.way.name]
+        return cid_of(orjson.dumps(reached))
 
     def reach(self, environ: Mapping[str, str]) -> Target:
         """Return how it is reached now. Raises ConfigError for a missing profile or variable."""
@@ -116,14 +122,28 @@ class Mount:
         return found
 
     def upstream(self, environ: Mapping[str, str]) -> Upstream:
-        """Return where callers sign in. Raises ConfigError for a missing profile or variable, or another address."""
-        target = self.reach(environ)
-        if not isinstance(target, Http):
+        """Return the server for credentials of callers.
+
+        Raises ConfigError for a missing profile or variable, or an address that does not fit the way.
+        """
+        way, target = self.way, self.reach(environ)
+        assert way is not None
+        is_program = isinstance(target, Stdio) and any(one.place == "variable" for one in way.fields)
+        if isinstance(target, Local) or (isinstance(target, Stdio) and not is_program):
             raise ConfigError(self.name, "account", f"expected the address of a URL, not {target.label}")
-        if target.sign_in is not None:
+        if isinstance(target, Http) and target.sign_in is not None:
             raise ConfigError(self.name, "address", CALLERS_SIGN_IN)
         own = substitute_env_vars_recursive(dict(self.oauth), environ, self.name)
-        return Upstream(self.name, target, **own)
+        client = {key: own.get(key, "") for key in ("client_id", "client_secret", "scope")}
+        return Upstream(
+            self.name,
+            target,
+            **client,
+            way=way.name,
+            fields=way.fields,
+            address=self.address,
+            audience=own.get("resource", ""),
+        )
 
     @property
     def direct_reach(self) -> Http | Stdio | None:
@@ -136,6 +156,21 @@ class Mount:
         """Which program the address starts, as `identify_program` names it; a profile or a preset by its address."""
         target = self.direct_reach
         return identify_program(target) if isinstance(target, Stdio) else self.address
+
+    @property
+    def exposed_variables(self) -> list[str]:
+        """The variables with the name of a secret on the command line, which every user of the machine can see."""
+        target = self.direct_reach
+        words = target.args if isinstance(target, Stdio) else ()
+        pairs = zip(words, ("", *words), strict=False)
+        return sorted(
+            {
+                name
+                for word, before in pairs
+                for name in _VARIABLE.findall(word)
+                if any(is_secret_name(one) for one in (name, before.lstrip("-"), word.partition("=")[0].lstrip("-")))
+            }
+        )
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the values of the variables that it names."""
@@ -169,7 +204,9 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     environment = tuple(sorted(fields.get("environment", {}).items()))
     oauth = tuple(sorted(fields.get("oauth", {}).items()))
     address = _checked(fields["address"], where)
-    _check_credentials(fields, address, where)
+    way = read_way(fields, _reach_of(address), where)
+    if way is not None:
+        _check_address(fields, address, way, where)
     for path, key, value in _values(address, headers, environment, oauth):
         if "${" not in value and is_secret_name(key) and is_secret(key, value):
             raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
@@ -178,7 +215,6 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     if environment and not _may_be(address, Stdio):
         raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
-    has_caller_credentials = fields.get("account") == CALLER
     if isinstance(address.target, Http):
         check_sign_in(address.target, public, where)
     reached = (name, fields["address"], headers, environment, era, public)
@@ -186,7 +222,7 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     return Mount(
         *reached,
         fields.get("changes"),
-        has_caller_credentials,
+        way,
         oauth,
         fields.get("sessions", EACH),
         fields.get("session_limit", limit),
@@ -237,24 +273,28 @@ def check_sign_in(target: Http, public: bool, where: str) -> None:
         raise ConfigError(where, "address", "expected no sign-in: only the operator of the hub may use its credentials")
 
 
-def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) -> None:
-    """Check the fields for credentials of callers. Raises ConfigError."""
-    if fields.get("account") != CALLER:
-        if "oauth" in fields:
-            raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
-        return
-    for key in fields.get("oauth", {}):
-        if key not in CLIENT_FIELDS:
-            raise ConfigError(where, f"oauth.{key}", f"expected only {', '.join(CLIENT_FIELDS)} for an MCP server")
-    if not _may_be(address, Http):
-        raise ConfigError(where, "account", f"expected {HUB} for a program: only the server at a URL gets tokens")
-    own = {name.lower() for name in fields.get("headers", {})}
+def _reach_of(address: Address) -> Reach:
+    """Return what an address mounts."""
     if isinstance(address.target, Http):
-        own |= {name.lower() for name in address.target.headers}
-    if isinstance(address.target, Http) and address.target.sign_in is not None:
+        return "url"
+    return "program" if isinstance(address.target, Stdio) else "profile"
+
+
+def _check_address(fields: Mapping[str, Any], address: Address, way: WaySettings, where: str) -> None:
+    """Check that an address leaves the credentials to callers. Raises ConfigError."""
+    target = address.target
+    if isinstance(target, Stdio) and fields.get("sessions") == SHARED:
+        raise ConfigError(where, "sessions", f'expected "{EACH}": the credential of a caller is for its own process')
+    if not isinstance(target, Http):
+        return
+    if target.sign_in is not None:
         raise ConfigError(where, "address", CALLERS_SIGN_IN)
-    if "authorization" in own:
+    given = {("header", name.lower()) for name in target.headers}
+    given |= {("query", name.lower()) for name, _ in parse_qsl(urlsplit(target.url).query, keep_blank_values=True)}
+    if ("header", "authorization") in given & way.list_places():
         raise ConfigError(where, "headers", "expected no header Authorization: each caller's own token is sent in it")
+    for _, name in sorted(given & way.list_places()):
+        raise ConfigError(where, "address", f"expected no {name} in the address: it is of each caller's own credential")
 
 
 def _checked(text: str, where: str) -> Address:

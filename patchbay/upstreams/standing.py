@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from patchbay.activation import Call, pauses
+from patchbay.caller_accounts.accounts import CallersAccounts
+from patchbay.caller_accounts.credentials import CallerCredentials
 from patchbay.client.addresses.variables import UnsetVariable
 from patchbay.config import FindVariables, advise_to_set
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
@@ -18,7 +20,6 @@ from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_approved, load_pins
 from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.store import Store
-from patchbay.caller_accounts.credentials import CallerCredentials, CallersAccounts
 from patchbay.upstreams.remembered_roots import RememberedRoots
 
 FIRST_LISTS_SECONDS = 2.0
@@ -204,6 +205,10 @@ class Standing(Protocol):
 
     def renew(self) -> None:
         """Connect anew with the present secrets; running calls end on the connections that they use."""
+        ...
+
+    def end_outdated_credentials(self) -> None:
+        """End what uses a credential of a caller that has ended: running calls, connections and programs."""
         ...
 
 

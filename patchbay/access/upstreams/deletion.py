@@ -1,4 +1,4 @@
-"""Deletes the tokens of a principal at mounted servers, without opening them."""
+"""Deletes the accounts of a principal at mounted servers, without opening them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from patchbay.topics import UPSTREAM_TOKENS
 
 
 def forget_principal(journal: Journal, principal: str) -> None:
-    """Delete all tokens of a principal that was removed."""
+    """Delete all accounts of a principal that was removed."""
     delete_record(journal, tokens_topic(principal))
 
 

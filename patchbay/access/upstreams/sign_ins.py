@@ -17,12 +17,12 @@ from importlib import import_module
 from patchbay.access.upstreams.deletion import delete_record
 from patchbay.access.upstreams.sealed_records import SealedRecords
 from patchbay.access.upstreams.token_store import CODE_FLOW, ConnectedAccount, TokenStore
+from patchbay.caller_accounts.credentials import PAGE, Upstream
 from patchbay.client.auth.token_clients import IssuedTokens, RequestedSignIn, TokenClient
 from patchbay.client.errors import SignInNeeded
 from patchbay.errors import Refused
 from patchbay.store import Journal
 from patchbay.topics import UPSTREAM_CLIENTS, UPSTREAM_REQUESTS
-from patchbay.caller_accounts.credentials import PAGE, Upstream
 
 SIGN_IN_SECONDS = 600.0
 """Seconds that a person has to sign in."""

@@ -1,7 +1,8 @@
-"""The tokens of principals at mounted servers. They are sealed in the journal and shown on no page.
+"""The accounts of principals at mounted servers: tokens of a sign-in, or values that they entered.
 
-All tokens of one principal are one record. A sign-in has a new id, so that a connection that was opened with earlier
-tokens is not used with later ones. The principals of an upstream are also a list, for reading its lists.
+They are sealed in the journal and shown on no page. All accounts of one principal are one record. An account has a new
+id each time that it is connected, so that a connection that was opened with an earlier credential is not used with a
+later one. The principals of an upstream are also a list, for reading its lists.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import import_module
+from typing import Any
 
 from patchbay.access.upstreams.deletion import tokens_topic
 from patchbay.access.upstreams.refresh_lease import hold_lease
 from patchbay.access.upstreams.sealed_records import SealedRecords
+from patchbay.caller_accounts.credentials import StoredAccount, Upstream
+from patchbay.caller_accounts.fields import check_values
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
 from patchbay.coordination.records import Records
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.store import Bus, Journal, Store
 from patchbay.topics import UPSTREAM_PRINCIPALS, UPSTREAM_REFRESHES, UPSTREAM_SIGN_INS_CHANGED
-from patchbay.caller_accounts.credentials import CallerTokens, Upstream
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +46,11 @@ MAX_PRINCIPALS = 100
 
 @dataclass(frozen=True, slots=True)
 class ConnectedAccount:
-    """The tokens of a principal at one upstream. `at` is Unix time, `by` the principal that connected the account."""
+    """The account of a principal at one upstream. `at` is Unix time, `by` the principal that connected the account.
+
+    `tokens` are those of a sign-in, at which the hub was `client`; `values` is what the caller entered instead, by the
+    name of the field. `refused_at` is the Unix time at which the upstream refused it, 0 if it did not.
+    """
 
     id: str
     key: str
@@ -51,8 +58,10 @@ class ConnectedAccount:
     label: str
     at: float
     by: str
-    client: TokenClient
-    tokens: IssuedTokens
+    client: TokenClient | None = None
+    tokens: IssuedTokens | None = field(default=None, repr=False)
+    values: dict[str, str] = field(default_factory=dict, repr=False)
+    refused_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +105,18 @@ class TokenStore:
         """Return the URL of a page of the hub; `base_url` is how the caller reached the hub, "" if unknown."""
         return (base_url or self._base_url) + path
 
-    def find(self, principal: str, upstream: Upstream) -> CallerTokens | None:
-        """Return the tokens of a principal at an upstream, None without. Raises ToolFailed in a hub for strangers."""
+    def find(self, principal: str, upstream: Upstream) -> StoredAccount | None:
+        """Return the account of a principal at an upstream, None without. Raises ToolFailed in a hub for strangers."""
         if self._is_open:
             raise ToolFailed(
                 f"{upstream.server} needs an account of each caller, and an open hub cannot tell its callers apart:"
                 " start it with --access shared"
             )
         account = self.find_account(principal, upstream.key)
-        return None if account is None else CallerTokens(account.id, _Source(self, principal, upstream, account.id))
+        if account is None:
+            return None
+        source = _Source(self, principal, upstream, account.id) if account.tokens is not None else None
+        return StoredAccount(principal, account.id, source, account.values)
 
     def list_principals(self, upstream: Upstream) -> Sequence[str]:
         """Return principals that have tokens at an upstream, the first one first."""
@@ -125,30 +137,52 @@ class TokenStore:
     def connect(
         self, principal: str, upstream: Upstream, client: TokenClient, tokens: IssuedTokens, by: str
     ) -> ConnectedAccount:
-        """Keep the tokens of a sign-in; earlier ones at the same upstream are replaced."""
-        account = ConnectedAccount(
-            id=secrets.token_hex(8),
-            key=upstream.key,
-            server=upstream.server,
-            label=upstream.label,
-            at=self._store.now(),
-            by=by,
-            client=client,
-            tokens=self._in_store_time(tokens),
+        """Keep the tokens of a sign-in; an earlier account at the same upstream is replaced."""
+        return self._connect(principal, self._make(upstream, by, client=client, tokens=self._in_store_time(tokens)))
+
+    def connect_values(
+        self, principal: str, upstream: Upstream, values: Mapping[str, str], by: str
+    ) -> ConnectedAccount:
+        """Keep what a caller entered for an upstream; an earlier account there is replaced.
+
+        Raises InvalidParams for a value that cannot be used; the message does not show it.
+        """
+        return self._connect(principal, self._make(upstream, by, values=check_values(upstream.fields, values)))
+
+    def _make(self, upstream: Upstream, by: str, **own: Any) -> ConnectedAccount:
+        return ConnectedAccount(
+            secrets.token_hex(8), upstream.key, upstream.server, upstream.label, self._store.now(), by, **own
         )
 
+    def _connect(self, principal: str, account: ConnectedAccount) -> ConnectedAccount:
         def added(old: _Accounts | None) -> _Accounts:
-            rest = (old or _Accounts()).without(upstream.key)
+            rest = (old or _Accounts()).without(account.key)
             return _Accounts(accounts=(*rest[1 - MAX_UPSTREAMS :], account))
 
         def add_principal(old: _Principals | None) -> _Principals | None:
-            names = tuple(each for each in (old.principals if old else ()) if self.find_account(each, upstream.key))
+            names = tuple(each for each in (old.principals if old else ()) if self.find_account(each, account.key))
             return None if principal in names else _Principals(principals=(*names, principal)[:MAX_PRINCIPALS])
 
         self._records.update(tokens_topic(principal), added)
-        self._principals.update(UPSTREAM_PRINCIPALS + upstream.key, add_principal)
-        self.bus.publish(UPSTREAM_SIGN_INS_CHANGED, upstream.key.encode())
+        self._principals.update(UPSTREAM_PRINCIPALS + account.key, add_principal)
+        self.bus.publish(UPSTREAM_SIGN_INS_CHANGED, account.key.encode())
         return account
+
+    def note_refusal(self, principal: str, upstream: Upstream, id: str) -> None:
+        """Remember that the upstream refused an account, for its page; once for each account."""
+        known = self.find_account(principal, upstream.key)
+        if known is None or known.id != id or known.refused_at:
+            return
+
+        def noted(old: _Accounts | None) -> _Accounts:
+            each_account = (old or _Accounts()).accounts
+            return _Accounts(
+                accounts=tuple(
+                    replace(each, refused_at=self._store.now()) if each.id == id else each for each in each_account
+                )
+            )
+
+        self._records.update(tokens_topic(principal), noted)
 
     def disconnect(self, principal: str, id: str) -> ConnectedAccount | None:
         """Delete the tokens of one sign-in; return what was deleted, None without one."""
@@ -165,6 +199,8 @@ class TokenStore:
 
     def revoke(self, upstream: Upstream, account: ConnectedAccount) -> None:
         """End deleted tokens at the authorization server too; a failure is logged."""
+        if account.client is None or account.tokens is None:
+            return
         try:
             import_module(CODE_FLOW).revoke(upstream.target, account.client, account.tokens)
         except PatchbayError as problem:
@@ -175,43 +211,40 @@ class TokenStore:
 
         Raises SignInNeeded when the sign-in is over, Unreachable when the authorization server does not answer.
         """
-        account = self._current(principal, upstream, id)
-        if self._is_usable(account.tokens, refused):
-            return account.tokens.access_token
+        tokens = self._current(principal, upstream, id)[1]
+        if self._is_usable(tokens, refused):
+            return tokens.access_token
         topic = UPSTREAM_REFRESHES + sha256(f"{principal}\n{upstream.key}".encode()).hexdigest()
         with self._locks[hash(topic) % len(self._locks)], hold_lease(self._store, topic):
-            account = self._current(principal, upstream, id)
-            if self._is_usable(account.tokens, refused):  # another thread or process has refreshed it
-                return account.tokens.access_token
-            return self._refresh(principal, upstream, account)
+            client, tokens = self._current(principal, upstream, id)
+            if self._is_usable(tokens, refused):  # another thread or process has refreshed it
+                return tokens.access_token
+            return self._refresh(principal, upstream, id, client, tokens)
 
-    def _refresh(self, principal: str, upstream: Upstream, account: ConnectedAccount) -> str:
+    def _refresh(self, principal: str, upstream: Upstream, id: str, client: TokenClient, tokens: IssuedTokens) -> str:
         try:
-            if not account.tokens.refresh_token:
+            if not tokens.refresh_token:
                 raise SignInNeeded(f"the sign-in at {upstream.label} has expired")
-            found = import_module(CODE_FLOW).refresh(upstream.target, account.client, account.tokens)
-            fresh = self._in_store_time(found)
+            fresh = self._in_store_time(import_module(CODE_FLOW).refresh(upstream.target, client, tokens))
         except SignInNeeded:
-            self.disconnect(principal, account.id)
+            self.disconnect(principal, id)
             raise
 
         def renewed(old: _Accounts | None) -> _Accounts | None:
             known = (old or _Accounts()).accounts
-            if not any(each.id == account.id for each in known):
+            if not any(each.id == id for each in known):
                 return None  # disconnected in the meantime
-            return _Accounts(
-                accounts=tuple(replace(each, tokens=fresh) if each.id == account.id else each for each in known)
-            )
+            return _Accounts(accounts=tuple(replace(each, tokens=fresh) if each.id == id else each for each in known))
 
         if not self._records.update(tokens_topic(principal), renewed):
             raise SignInNeeded(f"the account at {upstream.label} was disconnected")
         return fresh.access_token
 
-    def _current(self, principal: str, upstream: Upstream, id: str) -> ConnectedAccount:
+    def _current(self, principal: str, upstream: Upstream, id: str) -> tuple[TokenClient, IssuedTokens]:
         account = self.find_account(principal, upstream.key)
-        if account is None or account.id != id:
+        if account is None or account.id != id or account.client is None or account.tokens is None:
             raise SignInNeeded(f"the caller is not signed in at {upstream.label}")
-        return account
+        return account.client, account.tokens
 
     def _is_usable(self, tokens: IssuedTokens, refused: str) -> bool:
         if not tokens.access_token or tokens.access_token == refused:

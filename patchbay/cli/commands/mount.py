@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from patchbay import exit_codes
+from patchbay.caller_accounts.credentials import CALLER, HUB
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
 from patchbay.cli.completion import complete_address, complete_server
@@ -31,7 +32,6 @@ from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings, whole_environment
-from patchbay.caller_accounts.credentials import CALLER, HUB
 
 
 @click.command(

@@ -95,7 +95,11 @@ def check_server(
         elif row["problems"]:
             yield warning(f"server {name}", f"{row['origin']}: {state[1]}", f"patchbay show {name}")
         return
-    missing = find_missing_program(read_server(settings, hub, name)["config"].get("address", ""), environ)
+    server = read_server(settings, hub, name)
+    for each in server["problems"]:
+        if each["where"] == "address":
+            yield warning(f"server {name}", each["reason"], f"patchbay show {name}")
+    missing = find_missing_program(server["config"].get("address", ""), environ)
     if missing:
         mend = INSTALLERS.get(missing, f"install {missing}, or put its folder into PATH")
         yield problem(f"server {name}", f"{row['origin']}: there is no program {missing!r}", mend)

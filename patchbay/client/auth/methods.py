@@ -6,10 +6,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
+
+from patchbay.client.errors import CredentialsRefused
+
+MIN_SECRET_CHARACTERS = 6
+"""Minimum characters of a secret; removing shorter values would make a sentence unreadable."""
 
 ShowUrl = Callable[[str], None]
 """Shows a person the URL to sign in at, for example in a browser. May block; raises nothing."""
@@ -114,14 +120,74 @@ class TokenSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SuppliedTokens:
-    """A connection that sends the tokens of a source, and requests none itself. `issuer` is always None."""
+class RequestParts:
+    """What authenticates a request: headers, and pairs of the query. Their values are shown nowhere."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    values: frozenset[str] = field(default=frozenset(), repr=False)
+    """What the headers and the query were made of."""
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The texts that no message shows: the values, also after a scheme such as Bearer and in the form of a URL."""
+        return list_secret_texts([*self.headers.values(), *(value for _, value in self.query), *self.values])
+
+
+def list_secret_texts(values: Iterable[str]) -> frozenset[str]:
+    """Return the texts in which secret values may appear: as they are, after a scheme, and in the form of a URL."""
+    texts = {*values}
+    texts |= {text.partition(" ")[2] for text in texts if " " in text}
+    long = {text for text in texts if len(text) >= MIN_SECRET_CHARACTERS}
+    return frozenset(long | {quote(text, safe="") for text in long})
+
+
+class CredentialSource(Protocol):
+    """The credential of one person or program for one server, which another part of the program keeps."""
+
+    def get_parts(self, refused: RequestParts | None = None) -> RequestParts:
+        """Return what the next request carries, which is not `refused`. May block.
+
+        Raises SignInNeeded without one, Unreachable when it cannot be renewed now.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BearerTokens:
+    """A CredentialSource that sends the tokens of a source as `Authorization: Bearer`."""
 
     source: TokenSource
+
+    def get_parts(self, refused: RequestParts | None = None) -> RequestParts:
+        """Return the header with a token. Raises SignInNeeded, Unreachable."""
+        text = refused.headers.get("Authorization", "").removeprefix("Bearer ") if refused is not None else ""
+        return RequestParts({"Authorization": f"Bearer {self.source.get_token(text)}"})
+
+
+@dataclass(frozen=True, slots=True)
+class FixedCredential:
+    """A CredentialSource of a credential that has no other form once the server at `label` refuses it."""
+
+    parts: RequestParts
+    label: str
+
+    def get_parts(self, refused: RequestParts | None = None) -> RequestParts:
+        """Return the credential. Raises CredentialsRefused for a refused one."""
+        if refused is not None:
+            raise CredentialsRefused(f"{self.label} refuses the credential of the caller")
+        return self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class SuppliedCredential:
+    """A connection that sends the credential of a source, and requests none itself. `issuer` is always None."""
+
+    source: CredentialSource
     issuer: None = None
 
 
-SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity | SuppliedTokens
+SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity | SuppliedCredential
 
 
 def get_token_path(folder: Path, url: str, account: str = "") -> Path:

@@ -56,10 +56,10 @@ from patchbay.client.auth.methods import (
     IdentityAssertion,
     ShowUrl,
     SignIn,
-    SuppliedTokens,
+    SuppliedCredential,
     WorkloadIdentity,
 )
-from patchbay.client.auth.supplied_tokens import SuppliedTokenAuth
+from patchbay.client.auth.supplied_credential import SuppliedAuth
 from patchbay.client.auth.token_files import MachineTokenFile, TokenFile
 from patchbay.client.connection.requests import CURRENT_RUN
 from patchbay.client.errors import SignInNeeded, Unreachable
@@ -70,7 +70,7 @@ __all__ = [
     "IdentityAssertion",
     "ShowUrl",
     "SignIn",
-    "SuppliedTokens",
+    "SuppliedCredential",
     "WorkloadIdentity",
     "make_auth",
 ]
@@ -116,8 +116,8 @@ def make_auth(url: str, sign_in: SignIn) -> httpx2.Auth:
 
     Used on the event loop only. Raises Unreachable for a private key that cannot sign.
     """
-    if isinstance(sign_in, SuppliedTokens):
-        return SuppliedTokenAuth(url, sign_in.source)
+    if isinstance(sign_in, SuppliedCredential):
+        return SuppliedAuth(url, sign_in.source)
     if isinstance(sign_in, BrowserSignIn):
         token_file = TokenFile(sign_in.folder, url, sign_in.account)
         return DpopAuth(_make_browser_auth(url, sign_in), token_file)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from patchbay.client.addresses.targets import Http
-from patchbay.client.auth.methods import SignIn, SuppliedTokens, get_token_path
+from patchbay.client.auth.methods import SignIn, SuppliedCredential, get_token_path
 from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.connection.plain_session import PlainSession, open_plain_session
 from patchbay.client.connection.plan import ConnectionPlan
@@ -100,7 +100,7 @@ class SessionLink:
     def _is_signed_in(self) -> bool:
         """Whether this program has signed in to the server before."""
         target, sign_in = self.plan.target, self._signin
-        if isinstance(sign_in, SuppliedTokens):
+        if isinstance(sign_in, SuppliedCredential):
             return True
         if sign_in is None or not isinstance(target, Http):
             return False

@@ -54,7 +54,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     for kind in PINNED_LISTS:
         for name in [name for held, name in pins.held if held == kind]:
             del found[kind][name]
-    if standing.accounts is not None and not last.revision:
+    if standing.accounts is not None and standing.accounts.way.needs_caller_for_lists and not last.revision:
         found["tool"][SIGN_IN] = sign_in_tool(server.name)
     own = shape_own_tools(server.name, server.fields, found["tool"], upstream_handler(standing))
     introduction = {**last.info, "instructions": last.instructions}
@@ -66,7 +66,12 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         found["resource"],
         found["template"],
         found["prompt"],
-        (*problems, *own.problems, *_unused_members(server.fields), *_refused_places(standing)),
+        (
+            *problems,
+            *own.problems,
+            *_unused_members(server.fields),
+            *_problems_of_program(standing),
+        ),
         title=_text(introduction.get("title")),
         description=_text(introduction.get("description")) or "",
         instructions=introduction.get("instructions"),
@@ -86,6 +91,12 @@ def _unused_members(fields: Fields) -> Iterator[Problem]:
         yield Problem(member, f"not used: {reason}")
 
 
+def _problems_of_program(standing: StandingConnection) -> Iterator[Problem]:
+    """Yield the problems of how a program is started."""
+    yield from _refused_places(standing)
+    yield from _exposed_variables(standing)
+
+
 def _refused_places(standing: StandingConnection) -> Iterator[Problem]:
     """Yield a problem for each place of the hub itself that the configuration of a confined program names."""
     confinement = standing.confinement if standing.is_program else None
@@ -93,6 +104,16 @@ def _refused_places(standing: StandingConnection) -> Iterator[Problem]:
     if confinement is not None and refused and confinement.is_on:
         for field, place in refused:
             yield Problem(field, f"{place} is not opened: no mounted program may use the files of the hub itself")
+
+
+def _exposed_variables(standing: StandingConnection) -> Iterator[Problem]:
+    """Yield a problem for each secret that stands on the command line of a program."""
+    for name in standing.mount.exposed_variables:
+        yield Problem(
+            "address",
+            f"every user of this machine can see the value of ${{{name}}} in the list of processes: write it into"
+            " environment, if the program reads it from a variable",
+        )
 
 
 def _text(value: Any) -> str | None:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin
 
+from patchbay.caller_accounts.credentials import FORWARD, KEY
+from patchbay.caller_accounts.way import WaySettings
 from patchbay.client.auth.token_clients import DescribedIssuer
 from patchbay.client.openapi.operations import Api, Operation
 from patchbay.kinds.openapi.credentials import choose_schemes
@@ -32,6 +34,22 @@ def find_caller_scheme(api: Api, configured: Json) -> str:
     people = [name for name, one in schemes.items() if one.get("type") == "openIdConnect" or _find_flow(one)]
     bearers = [name for name, one in schemes.items() if one.get("type") == "oauth2" or _is_bearer(one)]
     return next(iter(people + bearers), "")
+
+
+def needs_credential(way: WaySettings, operation: Operation, api: Api, configured: Json) -> bool:
+    """Whether an operation gets the credential of its caller.
+
+    Headers that go on belong to every operation; a key to those that the document does not leave open.
+    """
+    if way.name == FORWARD:
+        return True
+    return not is_open(operation, api) if way.name == KEY else needs_caller_token(operation, api, configured)
+
+
+def is_open(operation: Operation, api: Api) -> bool:
+    """Whether a document lets everyone use an operation, while it requires something of others."""
+    wanted = _find_requirements(operation, api)
+    return isinstance(wanted, list) and (not wanted or {} in wanted) and _requires_anything(api)
 
 
 def needs_caller_token(operation: Operation, api: Api, configured: Json) -> bool:

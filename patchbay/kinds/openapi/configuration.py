@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import orjson
 
+from patchbay.caller_accounts.way import WaySettings
+from patchbay.caller_accounts.ways import read_way
 from patchbay.cid import canonical, cid_of
 from patchbay.client.addresses.launchers import check_url
 from patchbay.client.addresses.secrets import is_secret, is_secret_name
@@ -20,7 +22,6 @@ from patchbay.client.addresses.targets import AddressError
 from patchbay.errors import BadCid, ConfigError
 from patchbay.kinds.openapi.selection import Selection, parse_selection
 from patchbay.pins.documents import Changes
-from patchbay.caller_accounts.credentials import CALLER
 from patchbay.upstreams.configuration import find_secret_values
 
 DEFAULT_TOOLS = 256
@@ -41,8 +42,8 @@ class ApiConfiguration:
     """How the API behind the server `name` is reached, and which of its operations are served.
 
     Texts are as written, without substitution. `credentials` is JSON: a value for each security scheme. `pages` is the
-    largest number of pages that one call reads. With `has_caller_credentials` each caller signs in there with its own
-    account; `oauth` then says where, and as which client, if the document does not.
+    largest number of pages that one call reads. `way` says how the API gets the credentials of callers, None where it
+    gets the hub's; `oauth` then says where callers sign in, and as which client, if the document does not.
     """
 
     name: str
@@ -56,7 +57,7 @@ class ApiConfiguration:
     pages: int = 1
     refresh: float = DEFAULT_REFRESH_SECONDS
     changes: Changes | None = None
-    has_caller_credentials: bool = False
+    way: WaySettings | None = None
     oauth: Pairs = ()
 
     @property
@@ -90,7 +91,7 @@ def parse_fields(name: str, fields: Mapping[str, Any], where: str) -> dict[str, 
         "credentials": orjson.dumps(fields.get("credentials", {}), option=orjson.OPT_SORT_KEYS).decode(),
         "selection": parse_selection(fields),
         "changes": fields.get("changes"),
-        "has_caller_credentials": fields.get("account") == CALLER,
+        "way": read_way(fields, "api", where),
         "oauth": tuple(sorted(fields.get("oauth", {}).items())),
     }
     check_fields(fields, where)
@@ -125,14 +126,16 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
 def _check_account(fields: Mapping[str, Any], where: str) -> None:
     """Check the fields for accounts of callers. Raises ConfigError."""
     oauth = fields.get("oauth", {})
-    if fields.get("account") != CALLER:
-        if "oauth" in fields:
-            raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
+    way = read_way(fields, "api", where)
+    if way is None:
         return
     if not fields.get("base"):
-        raise ConfigError(where, "base", "expected the URL of the API: the tokens of callers go only to its origin")
-    if "authorization" in {name.lower() for name in fields.get("headers", {})}:
-        raise ConfigError(where, "headers", "expected no header Authorization: each caller's own token is sent in it")
+        raise ConfigError(
+            where, "base", "expected the URL of the API: the credentials of callers go only to its origin"
+        )
+    given = {("query", name.lower()) for name in fields.get("query", {})}
+    for _, name in sorted(given & way.list_places()):
+        raise ConfigError(where, "query", f"expected no {name}: it is of each caller's own credential")
     if "${" not in oauth.get("client_secret", "${"):
         raise ConfigError(where, "oauth.client_secret", "expected a variable such as ${NAME}, not a secret")
     for key in ("issuer", "authorization_url", "token_url", "resource"):

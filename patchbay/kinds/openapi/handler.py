@@ -14,7 +14,7 @@ import queue
 import re
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,7 +23,10 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses, pauses_for
+from patchbay.caller_accounts.accounts import CallersAccounts
+from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.addresses.targets import mask_secrets, mask_url
+from patchbay.client.auth.methods import RequestParts
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import SignInNeeded, Unreachable
 from patchbay.client.openapi.api_connection import ApiConnection, ApiExchange, Piece
@@ -40,13 +43,12 @@ from patchbay.kinds.openapi.answers import (
     list_body_events,
     list_value_events,
 )
-from patchbay.kinds.openapi.caller_sign_in import needs_caller_token
+from patchbay.kinds.openapi.caller_sign_in import needs_credential
 from patchbay.kinds.openapi.credentials import PrivateParts
 from patchbay.kinds.openapi.files import load_files
 from patchbay.kinds.openapi.next_page import find_next_url, join_pages, make_continuation
 from patchbay.kinds.openapi.standing_api import MAX_ANSWER_BYTES, StandingApi
 from patchbay.kinds.openapi.tools import NEXT, ApiTool, ApiTools
-from patchbay.caller_accounts.credentials import CallersAccounts
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "QUERY")
 DELAYED = (429, 503)
@@ -84,11 +86,12 @@ class _ApiCall:
         self.place = f"{tool.operation.method.upper()} {tool.operation.path}"
         self._first_secrets = standing.secrets
         self.private = PrivateParts()
-        self.caller_token: _CallerToken | None = None
+        self.of_caller: _CallerParts | None = None
 
     def list_secrets(self) -> frozenset[str]:
         """Return the values that no message of this call shows; they may have changed several times since its start."""
-        return self._first_secrets | self.standing.secrets
+        own = self.of_caller.secrets if self.of_caller is not None else frozenset[str]()
+        return self._first_secrets | self.standing.secrets | own
 
     def build_request(self) -> HttpRequest:
         """Build the request without credentials. Raises InvalidParams, ToolFailed."""
@@ -114,25 +117,30 @@ class _ApiCall:
                 value = yield from self._get_token(name, scheme, value)
             credentials.add_scheme(self.private, scheme, value)
         accounts = self.standing.accounts
-        if accounts is not None and needs_caller_token(self.tool.operation, self.api, configured):
-            self.caller_token = _CallerToken(accounts, self.call)
-            yield from self.caller_token.take()
+        way = self.standing.mount.way
+        if (
+            accounts is not None
+            and way is not None
+            and needs_credential(way, self.tool.operation, self.api, configured)
+        ):
+            self.of_caller = _CallerParts(accounts, self.call)
+            yield from self.of_caller.take()
         pairs = self.standing.substitute(dict(self.standing.mount.query), "query")
         self.private.query += pairs.items()
 
     def send(self, request: HttpRequest) -> Generator[Event, Any, tuple[ApiExchange, Reply]]:
         """Send a request with its credentials; return the running exchange and the head of its answer.
 
-        A request that the API refuses because of the token of the caller is sent once more with a fresh token.
+        A request that the API refuses because of the credential of the caller is sent once more with another one.
         """
         connection = self.standing.connection
         retried, is_renewed = request.method not in SAFE_METHODS, False
         while True:
             exchange = connection.start(self._add_private_parts(request), max(0.1, self.call.left()))
             head = yield from _receive_head(exchange, self.call)
-            if head.status == 401 and self.caller_token is not None and not is_renewed:
+            if head.status == 401 and self.of_caller is not None and not is_renewed:
                 exchange.close()
-                yield from self.caller_token.take(refused=self.caller_token.text)
+                yield from self.of_caller.renew()
                 is_renewed = True
                 continue
             wait = _get_delay(head) if head.status in DELAYED and not retried else None
@@ -147,12 +155,13 @@ class _ApiCall:
         if self.private:
             self.standing.connection.rules.check_private(request.url)
             request = self.private.add_to(request)
-        if self.caller_token is None:
+        if self.of_caller is None:
             return request
         own = get_origin(self.standing.substitute(self.standing.mount.base, "base"))
         if get_origin(request.url) != own:
-            raise Unreachable(f"{get_origin(request.url)} gets no token of the caller, only {own} does")
-        return replace(request, headers={**request.headers, "Authorization": f"Bearer {self.caller_token.text}"})
+            raise Unreachable(f"{get_origin(request.url)} gets no credential of the caller, only {own} does")
+        parts = self.of_caller.parts
+        return PrivateParts(dict(parts.headers), list(parts.query)).add_to(request)
 
     def _get_token(self, name: str, scheme: Mapping[str, Any], value: Mapping[str, Any]) -> Generator[Event, Any, str]:
         known = self.standing.tokens.get(name)
@@ -181,27 +190,52 @@ class _ApiCall:
         return token
 
 
-class _CallerToken:
-    """The access token of the caller of one call; `text` is empty before it is taken."""
+class _CallerParts:
+    """What the requests of one call carry of the caller's own credential; empty before it is taken."""
 
     def __init__(self, accounts: CallersAccounts, call: Call) -> None:
-        self.accounts, self.call, self.text = accounts, call, ""
+        self.accounts, self.call, self.parts = accounts, call, RequestParts()
+        self.credential: CallerCredential | None = None
+        self.secrets = frozenset[str]()
+        """The values that no message shows, also of earlier credentials of this call."""
 
-    def take(self, refused: str = "") -> Generator[Event, Any, None]:
-        """Take a token that has not expired and is not `refused`; the caller is asked to sign in first if needed.
+    def take(self, refused: str = "") -> Events:
+        """Take the caller's credential, not the one with the id `refused`; the caller is asked for it if needed.
 
-        Raises ToolFailed with the link for a sign-in that is over, Unreachable.
+        Raises ToolFailed with what the caller does, Unreachable.
         """
-        source = (yield from self.accounts.require(self.call)).source
-        taken = get_shared_loop().start(asyncio.to_thread(source.get_token, refused))
+        self.credential = yield from self.accounts.require(self.call, refused)
+        try:
+            yield from self._read(self.credential, None)
+        except SignInNeeded as problem:
+            raise ToolFailed(self.accounts.explain(self.call)) from problem
+
+    def renew(self) -> Events:
+        """Take other parts in place of those that the API has refused: fresh tokens, or another credential.
+
+        Raises ToolFailed with what the caller does, Unreachable.
+        """
+        assert self.credential is not None
+        try:
+            yield from self._read(self.credential, self.parts)
+        except SignInNeeded:
+            yield from self.take(self.credential.id)
+
+    def counted(self) -> AbstractContextManager[None]:
+        """Count the call as running with the credential: the end of the credential ends it."""
+        return self.accounts.using(self.call, lambda: self.credential.id if self.credential is not None else "")
+
+    def _read(self, credential: CallerCredential, refused: RequestParts | None) -> Events:
+        """Read the parts of a credential, on another thread, because a token may have to be refreshed first."""
+        assert credential.source is not None
+        taken = get_shared_loop().start(asyncio.to_thread(credential.source.get_parts, refused))
         try:
             for wait in pauses(self.call):
                 with suppress(TimeoutError):
-                    self.text = taken.result(wait)
+                    self.parts = taken.result(wait)
+                    self.secrets |= self.parts.secrets
                     return
                 yield PAUSE
-        except SignInNeeded as problem:
-            raise ToolFailed(self.accounts.explain(self.call)) from problem
         finally:
             taken.cancel()
 
@@ -209,6 +243,11 @@ class _CallerToken:
 def _run_tool(run: _ApiCall) -> Events:
     request = run.build_request()
     yield from run.add_credentials()
+    with run.of_caller.counted() if run.of_caller is not None else nullcontext():
+        yield from _send_request(run, request)
+
+
+def _send_request(run: _ApiCall, request: HttpRequest) -> Events:
     exchange, head = yield from run.send(request)
     with _closing(exchange):
         if head.status < 300 and head.media_type in STREAMED:
@@ -216,11 +255,9 @@ def _run_tool(run: _ApiCall) -> Events:
             return
         reply = yield from _receive_body(exchange, head, run.call)
     if reply.status >= 300:
-        token = run.caller_token
-        secrets = run.list_secrets() | ({token.text} if token is not None else set())
-        message = mask_secrets(describe_failure(reply, run.place), secrets)
-        if reply.status == 401 and token is not None:
-            yield Failed(f"{message}\n{token.accounts.explain(run.call)}")
+        message = mask_secrets(describe_failure(reply, run.place), run.list_secrets())
+        if reply.status == 401 and run.of_caller is not None:
+            yield Failed(f"{message}\n{run.of_caller.accounts.explain(run.call)}")
             return
         yield Failed(message + _describe_missing_credentials(run, reply.status))
         return

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from patchbay.caller_accounts.ways import WAY_FIELDS
 from patchbay.client.addresses.targets import mask_url
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ConfigError
@@ -21,7 +22,7 @@ from patchbay.upstreams.configuration import OPENAPI
 
 OWN_FIELDS = (
     *("document", "base", "headers", "query", "credentials", "include", "exclude", "max_tools", "pages", "refresh"),
-    *("changes", "account", "oauth"),
+    *("changes", "account", *WAY_FIELDS),
 )
 FIELDS = frozenset(
     [

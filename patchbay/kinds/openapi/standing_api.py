@@ -19,6 +19,10 @@ from typing import Any
 import orjson
 
 from patchbay.background import BackgroundLoop
+from patchbay.caller_accounts.accounts import CallersAccounts
+from patchbay.caller_accounts.credentials import Upstream
+from patchbay.caller_accounts.way import WayContext
+from patchbay.caller_accounts.ways import open_way
 from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
 from patchbay.client.addresses.variables import UnsetVariable, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
@@ -35,7 +39,6 @@ from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
 from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.pins.observation import observe
 from patchbay.topics import UPSTREAMS
-from patchbay.caller_accounts.credentials import CallersAccounts, Upstream
 from patchbay.upstreams.standing import Health, MountContext, PinnedMount, describe_unset
 
 log = logging.getLogger(__name__)
@@ -64,8 +67,9 @@ class StandingApi(PinnedMount["ApiMount"]):
         """Tokens of OAuth clients by scheme, with the `time.monotonic()` until which they are used."""
         self.accounts: CallersAccounts | None = None
         """The accounts of callers; None for an API that gets the hub's credentials."""
-        if mount.has_caller_credentials:
-            self.accounts = CallersAccounts(mount.name, self._find_upstream, context.credentials)
+        if mount.way is not None:
+            own = WayContext(mount.name, mount.way, self._find_upstream, context.credentials)
+            self.accounts = CallersAccounts(mount.name, open_way(own))
         name = f"api {mount.name}"
         self._loop = BackgroundLoop(name, self._run, f"the document of {mount.name} is read again", finish=self._close)
         self._lock = threading.Lock()
@@ -114,6 +118,11 @@ class StandingApi(PinnedMount["ApiMount"]):
             known.close_when_idle()
         self._loop.wake()
 
+    def end_outdated_credentials(self) -> None:
+        """End the calls with a credential of a caller that has ended."""
+        if self.accounts is not None:
+            self.accounts.end_outdated()
+
     @cached_property
     def environ(self) -> Mapping[str, str]:
         """What the configuration may name, until a secret changes."""
@@ -157,13 +166,23 @@ class StandingApi(PinnedMount["ApiMount"]):
         return self._built[1]
 
     def _find_upstream(self) -> Upstream:
-        """Return where callers sign in. Raises ConfigError for a missing variable."""
+        """Return the server for credentials of callers. Raises ConfigError for a missing variable."""
+        way = self.mount.way
+        assert way is not None
         base: str = self.substitute(self.mount.base, "base")
         oauth: dict[str, str] = self.substitute(dict(self.mount.oauth), "oauth")
         described = describe_issuer(self.build(), orjson.loads(self.mount.credentials), oauth, base)
         own = {key: oauth.get(key, "") for key in ("client_id", "client_secret", "scope")}
         target = Http(base, issuer=described.token_url or described.issuer)
-        return Upstream(self.mount.name, target, **own, described=described)
+        return Upstream(
+            self.mount.name,
+            target,
+            **own,
+            described=described,
+            way=way.name,
+            fields=way.fields,
+            audience=oauth.get("resource", ""),
+        )
 
     @property
     def _stored_name(self) -> str:

@@ -95,7 +95,7 @@ def build_tools(loaded: LoadedApi, configuration: ApiConfiguration) -> ApiTools:
     operations = api.read_operations()
     problems = [Problem(place, reason) for place, reason in api.problems.items()]
     hidden = list_hidden_parameters(api, _list_schemes(configuration))
-    hidden |= {("header", "authorization")} if configuration.has_caller_credentials else set()
+    hidden |= configuration.way.list_places() if configuration.way is not None else set()
     hidden |= {("header", name.lower()) for name, _ in configuration.headers}
     hidden |= {("query", name.lower()) for name, _ in configuration.query}
     tools: dict[str, ApiTool] = {}

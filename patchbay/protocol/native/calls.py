@@ -66,7 +66,7 @@ def _run(
     flag: CancelFlag,
 ) -> ToolRun:
     terms: dict[str, Any] = {"principal": wire.principal, "sender": wire.sender, "log_level": LOG_LEVEL}
-    terms["find_base_url"] = wire.find_base_url
+    terms |= {"find_base_url": wire.find_base_url, "find_header": wire.find_header}
     terms["cancelled"] = flag
     reference = services.reference(wire.principal)
     try:

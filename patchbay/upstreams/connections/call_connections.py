@@ -7,7 +7,8 @@ another one at the mount's limit. Calls of a principal without a session share o
 Before 2026-07-28 a client declares in the handshake which questions it can answer, and a question of a program does not
 name its call. So a call without a session whose caller can answer questions has a connection for itself while it runs:
 a question reaches only the caller it is for. A connection whose call was abandoned is not given to another caller: the
-server may still work on the call. Connections of one principal never serve another.
+server may still work on the call. Connections of one principal never serve another. Where each caller has its own
+credential, and with it processes or sessions that no other caller uses, one principal has at most half of the places.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchbay.background import run_in_background
+from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.errors import describe_briefly
 from patchbay.errors import PatchbayError, ToolFailed
 
@@ -41,7 +43,7 @@ class Key(NamedTuple):
     """Who uses a connection. Calls of equal keys share one, unless a call needs one for itself (`is_exclusive`).
 
     `session` is the session of the hub, or the connection of its client, empty without one. `sign_in` is the id of the
-    principal's own tokens, empty where the hub's credentials are used. `questions` are those that the caller can
+    principal's own credential, empty where the hub's is used. `questions` are those that the caller can
     answer, `client` is the one whose roots the server may ask for, and `roots` names its present roots: only for a
     caller without a session, else empty.
     """
@@ -64,6 +66,7 @@ class CallConnection:
     """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for; the
     extension for apps counts among the questions.
 
+    `credential` is the principal's own, None where the hub's is used.
     `roots` names the roots of which the server knows, `has_roots` says that it had the time to ask for them,
     `is_refused_roots` that it asked before a call could be asked, and `expects_roots` that it asks for them by itself;
     `bringing_roots` is held by the call that brings them. `running` is the number of calls. One that `is_ending` gets
@@ -74,6 +77,7 @@ class CallConnection:
     questions: frozenset[str]
     client: str = ""
     roots: str = ""
+    credential: CallerCredential | None = field(default=None, repr=False)
     has_roots: bool = False
     is_refused_roots: bool = False
     expects_roots: bool = False
@@ -141,10 +145,17 @@ class CallConnections:
             every = [*self._iterate()]
         return [one.connection for one in every if one.connection is not None and not one.connection.closed]
 
-    def acquire(self, key: Key, questions: frozenset[str], client: str = "", roots: str = "") -> CallConnection:
+    def acquire(
+        self,
+        key: Key,
+        questions: frozenset[str],
+        client: str = "",
+        roots: str = "",
+        credential: CallerCredential | None = None,
+    ) -> CallConnection:
         """Return a connection for one call, which may still be opening. Raises ToolFailed at the maximum.
 
-        `questions`, `client` and `roots` are used when it is opened.
+        `questions`, `client`, `roots` and `credential` are used when it is opened.
         """
         with self._lock:
             found = self._find_usable(key)
@@ -153,16 +164,9 @@ class CallConnections:
                 return found
             dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
             self._forget(dead)
-            # Those that end after a change of a secret are not usable: the next call needs another one at once.
-            uncounted = len(dead) + min(len(self._replaced), self._limit)
-            is_full = self._count >= self._limit + uncounted
-            evicted = self._pop_longest_idle() if is_full else None
-            if is_full and evicted is None:
-                raise ToolFailed(
-                    f"{self._limit} sessions use this server at the moment, which is its session_limit; try again later"
-                )
+            evicted = self._make_room(key, len(dead))
             self._count += 1
-            reserved = CallConnection(key, questions, client, roots, running=1)
+            reserved = CallConnection(key, questions, client, roots, credential, running=1)
             self._known[key].append(reserved)
         self._end(dead)
         if evicted is not None:
@@ -207,6 +211,18 @@ class CallConnections:
             self._forget(idle)
         self._end(idle)
 
+    def end_credentials(self, is_current: Callable[[Key], bool], reason: str) -> None:
+        """Close at once the connections with a credential that is not current any more; their calls end with them."""
+        with self._lock:
+            every = [one for one in self._iterate() if one.key.sign_in]
+        ended = [one for one in every if not is_current(one.key)]
+        with self._lock:
+            ended = [one for one in ended if one in self._known.get(one.key, ())]
+            for one in ended:
+                one.is_ending, one.ending_reason = True, reason
+            self._forget(ended)
+        self._end(ended)
+
     def reap(self, idle_seconds: float | None = None) -> None:
         """Close the connections that have been idle for this many seconds; by default, for those of the mount."""
         seconds = self._idle_seconds if idle_seconds is None else idle_seconds
@@ -234,15 +250,37 @@ class CallConnections:
                 if not one.running and one.idle_since <= now - limit:
                     yield one
 
+    def _make_room(self, key: Key, dead: int) -> CallConnection | None:
+        """Take the connection that makes room for one more, None where there is room. Raises ToolFailed without one."""
+        share = (self._limit + 1) // 2
+        if key.sign_in and sum(1 for one in self._iterate() if one.key.principal == key.principal) >= share:
+            evicted = self._pop_longest_idle(key.principal)
+            if evicted is None:
+                raise ToolFailed(
+                    f"your own calls use {share} of the {self._limit} places of this server (session_limit), the most"
+                    " for one caller; try again when one has ended"
+                )
+            return evicted
+        # Those that end after a change of a secret are not usable: the next call needs another one at once.
+        uncounted = dead + min(len(self._replaced), self._limit)
+        if self._count < self._limit + uncounted:
+            return None
+        evicted = self._pop_longest_idle()
+        if evicted is None:
+            many = "1 session uses" if self._limit == 1 else f"{self._limit} sessions use"
+            raise ToolFailed(f"{many} this server at the moment, which is its session_limit; try again later")
+        return evicted
+
     def _find_usable(self, key: Key) -> CallConnection | None:
         for one in self._known.get(key, ()):
             if not (one.is_gone or one.is_ending or (key.is_exclusive and one.running)):
                 return one
         return None
 
-    def _pop_longest_idle(self) -> CallConnection | None:
-        """Take the connection that has been idle for the longest time, to close it."""
-        oldest = min(self._iterate_idle(0), key=lambda one: one.idle_since, default=None)
+    def _pop_longest_idle(self, principal: str = "") -> CallConnection | None:
+        """Take the connection that has been idle for the longest time, of one principal if it is named, to close it."""
+        idle = (one for one in self._iterate_idle(0) if principal in ("", one.key.principal))
+        oldest = min(idle, key=lambda one: one.idle_since, default=None)
         if oldest is not None:
             self._forget([oldest])
         return oldest

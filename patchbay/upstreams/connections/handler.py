@@ -10,6 +10,7 @@ passed on unchanged; bytes that are not those of the CID under which they stand 
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Generator, Mapping
@@ -18,6 +19,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, has_tasks, pauses
+from patchbay.caller_accounts.accounts import CallersAccounts
+from patchbay.caller_accounts.credentials import CallerCredential
+from patchbay.client.addresses.targets import mask_secrets
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, ServerFailed, TimedOut, ToolFailed
@@ -36,6 +40,8 @@ from patchbay.upstreams.standing import FIRST_CONNECTION_SECONDS
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
+
+log = logging.getLogger(__name__)
 
 MAX_QUESTION_ROUNDS = 20
 """Maximum number of rounds of questions in one call (2026-07-28)."""
@@ -78,17 +84,20 @@ def upstream_handler(standing: StandingConnection) -> Handler:
 
     def run(call: Call) -> Events:
         method, params = _request(standing, call)
-        sign_in = ""
+        credential: CallerCredential | None = None
         if standing.accounts is not None:
             standing.start()
-            sign_in = (yield from standing.accounts.require(call)).id
+            credential = yield from standing.accounts.require(call)
             if method == SIGN_IN:
                 yield Text(f"You are signed in. The tools of {standing.mount.name} are listed now, or in a moment.")
                 return
         elif standing.connection is None and not has_own_connection(standing, call):
             yield from _wait_for_connection(standing, call)
         try:
-            result = yield from _run_request(standing, call, method, params, sign_in)
+            if credential is None:
+                result = yield from _run_request(standing, call, method, params)
+            else:
+                result = yield from _run_for_caller(standing, call, method, params, credential)
         except HttpRefused as failure:
             refusal = _refusal(standing, failure)
             yield Failed(refusal.message, refusal)
@@ -183,11 +192,42 @@ def _check_wanted(call: Call) -> None:
         raise TimedOut("timed out")
 
 
-def _run_request(
-    standing: StandingConnection, call: Call, method: str, params: Json, sign_in: str = ""
+def _run_for_caller(
+    standing: StandingConnection, call: Call, method: str, params: Json, credential: CallerCredential
 ) -> ResultEvents:
-    """Send a request over the connection of the call, and return its result. `sign_in` names the caller's tokens."""
-    place, began = choose_connection(standing, call, sign_in), time.time()
+    """Run a request with the caller's own credential, and once more with another one if the server refuses it."""
+    accounts = standing.accounts
+    assert accounts is not None
+    try:
+        return (yield from _run_with(accounts, standing, call, method, params, credential))
+    except SignInNeeded as problem:
+        log.info("the upstream %s refused a credential: %s", standing.mount.name, standing.mask(problem.message))
+        another = yield from accounts.require(call, refused=credential.id)
+    return (yield from _run_with(accounts, standing, call, method, params, another))
+
+
+def _run_with(
+    accounts: CallersAccounts,
+    standing: StandingConnection,
+    call: Call,
+    method: str,
+    params: Json,
+    credential: CallerCredential,
+) -> ResultEvents:
+    """Run a request with a credential, which no failure shows; the end of the credential ends the call."""
+    try:
+        with accounts.using(call, lambda: credential.id):
+            return (yield from _run_request(standing, call, method, params, credential))
+    except PatchbayError as problem:
+        problem.message = mask_secrets(problem.message, credential.secrets)
+        raise
+
+
+def _run_request(
+    standing: StandingConnection, call: Call, method: str, params: Json, credential: CallerCredential | None = None
+) -> ResultEvents:
+    """Send a request over the connection of the call, and return its result."""
+    place, began = choose_connection(standing, call, credential), time.time()
     try:
         if place.connection is None:
             connection = yield from _wait_for_opening(standing, place, call)

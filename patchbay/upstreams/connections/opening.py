@@ -12,9 +12,10 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.addresses.targets import Era, Http, Stdio, Target
 from patchbay.client.auth.configured import make_machine_sign_in
-from patchbay.client.auth.methods import SignIn, SuppliedTokens
+from patchbay.client.auth.methods import SignIn, SuppliedCredential
 from patchbay.client.connection.list_pages import APPS, DECLARED_APPS
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.client.errors import McpFailure
@@ -47,7 +48,7 @@ class Opener:
         self.reach: Target | None = mount.direct_reach
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         self.accounts: MountAccounts | None = None
-        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        """The credentials of callers, None for a mount that uses the hub's."""
         self.asks_for_roots = False
         """Whether the server has asked for roots of the standing connection, as it then does of each other one."""
         self.variables: Mapping[str, str] | None = None
@@ -75,12 +76,12 @@ class Opener:
         self,
         questions: Iterable[str] | None = None,
         era: Era | None = None,
-        sign_in: SuppliedTokens | None = None,
+        credential: CallerCredential | None = None,
         reserved: CallConnection | None = None,
     ) -> Connection:
         """Open a connection that declares these questions, or all of them; APPS among them declares the extension.
 
-        `sign_in` has the tokens of a caller, `reserved` says whose roots answer questions between calls. Raises
+        `credential` is that of a caller, `reserved` says whose roots answer questions between calls. Raises
         PatchbayError.
         """
         environ, variables = self._context.environ, self._context.variables(self._mount.name)
@@ -88,8 +89,12 @@ class Opener:
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
         target = self.reach = self._mount.reach(variables)
-        signin: SignIn | None = sign_in
-        if sign_in is None and isinstance(target, Http):
+        signin: SignIn | None = None
+        if credential is not None and credential.source is not None and isinstance(target, Http):
+            signin = SuppliedCredential(credential.source)
+        elif credential is not None and isinstance(target, Stdio):
+            target = replace(target, env={**target.env, **credential.environment})
+        elif isinstance(target, Http):
             signin = make_machine_sign_in(target, sign_ins(environ))
         declared = connections.QUESTIONS | {APPS} if questions is None else frozenset(questions)
         connection: Connection = connections.Connection.open(
@@ -115,8 +120,7 @@ class Opener:
 
     def open_for_call(self, reserved: CallConnection, era: Era | None) -> Connection:
         """Open a connection for callers. Raises PatchbayError."""
-        sign_in = self.accounts.sign_in_of(reserved.key) if self.accounts is not None else None
-        connection = self.open(reserved.questions, era, sign_in, reserved)
+        connection = self.open(reserved.questions, era, reserved.credential, reserved)
         reserved.expects_roots = self.asks_for_roots
         return connection
 

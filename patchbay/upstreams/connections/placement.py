@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchbay.activation import Call
+from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.connection.list_pages import APPS
 from patchbay.client.errors import Unreachable
 from patchbay.client.question_tasks import QUESTION_TASKS
@@ -83,16 +84,19 @@ def find_session_key(standing: StandingConnection, call: Call, sign_in: str = ""
     return Key(call.principal, call.session, sign_in)
 
 
-def choose_connection(standing: StandingConnection, call: Call, sign_in: str) -> ChosenConnection:
-    """Return the connection for a call. `sign_in` names the caller's own tokens, empty without.
+def choose_connection(
+    standing: StandingConnection, call: Call, credential: CallerCredential | None
+) -> ChosenConnection:
+    """Return the connection for a call. `credential` is the caller's own, None where the hub's is used.
 
     Raises ToolFailed at the maximum of connections, Unreachable without the standing connection.
     """
     shared, questions = standing.connection, find_questions(call)
-    if sign_in:
+    if credential is not None:
         keeps_state = shared is None or shared.keeps_state
-        own = find_session_key(standing, call, sign_in) if keeps_state else None
-        return _reserve(standing, call, own or _make_key(standing, call, questions, sign_in), questions)
+        own = find_session_key(standing, call, credential.id) if keeps_state else None
+        key = own or _make_key(standing, call, questions, credential.id)
+        return _reserve(standing, call, key, questions, credential)
     own = find_session_key(standing, call)
     if own is not None and (shared is None or shared.keeps_state):
         return _reserve(standing, call, own, questions)
@@ -120,12 +124,18 @@ def _choose_without_session(
     return _reserve(standing, call, _make_key(standing, call, asked, ""), questions)
 
 
-def _reserve(standing: StandingConnection, call: Call, key: Key, questions: frozenset[str]) -> ChosenConnection:
+def _reserve(
+    standing: StandingConnection,
+    call: Call,
+    key: Key,
+    questions: frozenset[str],
+    credential: CallerCredential | None = None,
+) -> ChosenConnection:
     client, roots = "", ""
     if "list_roots" in questions:
         client, roots = call.client, standing.roots.name_generation(call.principal, call.client)
     declared = questions | {APPS} if _declares_apps(call) else questions
-    reserved = standing.call_connections.acquire(key, declared, client, roots)
+    reserved = standing.call_connections.acquire(key, declared, client, roots, credential)
     return ChosenConnection(_name_caller(call), reserved=reserved)
 
 

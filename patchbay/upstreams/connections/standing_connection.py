@@ -19,9 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from patchbay.background import BackgroundLoop, run_in_background
+from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.addresses.targets import Target, mask_secrets
 from patchbay.client.addresses.variables import UnsetVariable
-from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.connection.list_pages import find_events
 from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after, list_output
 from patchbay.errors import PatchbayError
@@ -96,6 +96,10 @@ class StandingConnection(PinnedMount[Mount]):
         self._tries = 0
         self._is_outdated = False
         """Whether a secret has changed since the standing connection was opened."""
+        self._credential: CallerCredential | None = None
+        """The credential of a caller with which the standing connection reads the lists."""
+        self._is_revoked = False
+        """Whether this credential has ended since the standing connection was opened."""
         self._closing = 0
         """Standing connections that were replaced and are still open."""
         self._earlier_secrets = frozenset[str]()
@@ -107,7 +111,7 @@ class StandingConnection(PinnedMount[Mount]):
 
     @property
     def accounts(self) -> MountAccounts | None:
-        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        """The credentials of callers, None for a mount that uses the hub's."""
         return self._opener.accounts
 
     @property
@@ -173,6 +177,19 @@ class StandingConnection(PinnedMount[Mount]):
         self._events.put(OUTDATED)
         self._loop.wake()
 
+    def end_outdated_credentials(self) -> None:
+        """End what uses a credential of a caller that has ended: running calls, connections and programs."""
+        accounts, used = self.accounts, self._credential
+        if accounts is None:
+            return
+        accounts.end_outdated()
+        reason = "because the account of its caller was disconnected"
+        self.call_connections.end_credentials(lambda key: accounts.is_current(key.principal, key.sign_in), reason)
+        if used is not None and not accounts.is_current(used.principal, used.id):
+            self._is_revoked = True
+            self._events.put(OUTDATED)
+            self._loop.wake()
+
     def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
         self._events.put(SUSPECT)
@@ -227,15 +244,15 @@ class StandingConnection(PinnedMount[Mount]):
         A replaced connection serves until the next one is there, and then finishes its calls.
         """
         while not self._ending.is_set():
-            sign_in: SuppliedTokens | None = None
+            self._credential, self._is_revoked = None, False
             if self.accounts is not None:
                 self._wait_for_principal(self.accounts)
                 if self._ending.is_set():
                     return
-                sign_in = self.accounts.sign_in_for_lists(tries)
+                self._credential = self.accounts.find_for_lists(tries)
             self._is_outdated = False
             # It declares every question, so that the upstream lists everything for callers that can answer.
-            connection = self._opener.open(sign_in=sign_in)
+            connection = self._opener.open(credential=self._credential)
             try:
                 self._hold(connection)
             finally:
@@ -245,6 +262,8 @@ class StandingConnection(PinnedMount[Mount]):
                     run_in_background("closing an upstream", self._close_when_quiet, connection)
                 else:
                     connection.close()
+                if self._is_revoked:
+                    self.connection = None
 
     def _hold(self, connection: Connection) -> None:
         """Serve a connection until the mount ends, or a secret changes. Raises PatchbayError when it is gone."""
@@ -255,7 +274,7 @@ class StandingConnection(PinnedMount[Mount]):
         self.state_known.set()
         log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
         missed, subscribed = connection.modern, set[str]()
-        while not (self._ending.is_set() or self._is_outdated):
+        while not (self._ending.is_set() or self._is_outdated or self._is_revoked):
             missed = self._follow(connection, missed, subscribed)
 
     def _close_when_quiet(self, connection: Connection) -> None:
@@ -277,8 +296,8 @@ class StandingConnection(PinnedMount[Mount]):
         self.health = Health("up", revision=connection.revision, note=self._liveness.note)
 
     def _wait_for_principal(self, accounts: MountAccounts) -> None:
-        """Wait until a caller has connected an account."""
-        if not accounts.has_principals():
+        """Wait until a caller has a credential for reading the lists."""
+        if not accounts.has_for_lists():
             self.health = Health("sign-in")
             self.state_known.set()
             accounts.wait_for_principal(self._events, self._ending)
@@ -437,8 +456,13 @@ class StandingConnection(PinnedMount[Mount]):
 
     @property
     def _secrets(self) -> frozenset[str]:
-        """The values that no message shows, with the earlier ones of connections whose answers may still come."""
-        return self._present_secrets | self._earlier_secrets
+        """The values that no message shows, with the earlier ones of connections whose answers may still come.
+
+        The credential with which a caller reads the lists is among them; that of a call is masked with its call.
+        """
+        used = self._credential
+        own = used.secrets if used is not None else frozenset[str]()
+        return self._present_secrets | self._earlier_secrets | own
 
     @property
     def _present_secrets(self) -> frozenset[str]:

@@ -95,6 +95,13 @@ class StandingConnections:
         for standing in outdated:
             standing.renew()
 
+    def end_outdated_credentials(self) -> None:
+        """End what uses credentials of callers that were disconnected, or whose principal was removed."""
+        with self._lock:
+            standing_ones = list(self._known.values())
+        for standing in standing_ones:
+            standing.end_outdated_credentials()
+
     def close(self) -> None:
         """End all connections and wait for their end."""
         with self._lock:

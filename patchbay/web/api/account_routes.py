@@ -98,7 +98,7 @@ PEOPLE_ROUTES = (
         "Connect or disconnect an account at a mounted server.",
         schema_ref("Upstream"),
         other=HTML,
-        body=form_body("csrf", "do", **{"for": "", "id": ""}),
+        body=form_body("csrf", "do", **{"for": "", "id": "", "value.token": ""}),
         status=(200, 303),
     ),
     Route(

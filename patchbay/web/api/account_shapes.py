@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from patchbay.web.api.route_table import FLAG, INTEGER, LINK, TEXT, UNIX, Schema, array_of, nullable, object_of
 
-_UPSTREAM_ACCOUNT = object_of(id=TEXT, server=TEXT, label=TEXT, issuer=TEXT, scope=TEXT, at=UNIX, by=TEXT)
-_UPSTREAM = {"server": TEXT, "label": TEXT, "account": nullable(_UPSTREAM_ACCOUNT), "page": LINK}
+_UPSTREAM_ACCOUNT = object_of(
+    id=TEXT, server=TEXT, label=TEXT, issuer=TEXT, scope=TEXT, at=UNIX, by=TEXT, refused_at=UNIX
+)
+_UPSTREAM_FIELD = object_of(name=TEXT, label=TEXT, is_secret=FLAG)
+_UPSTREAM = {
+    **{"server": TEXT, "label": TEXT, "account": nullable(_UPSTREAM_ACCOUNT), "page": LINK},
+    **{"way": TEXT, "fields": array_of(_UPSTREAM_FIELD)},
+}
 
 ACCOUNT_SHAPES: dict[str, Schema] = {
     "Ceremony": object_of(options={"type": "object"}, ticket=TEXT),

@@ -61,7 +61,8 @@ class _PlainHttpViews:
             try:
                 # The response holds the whole result, without links to stored content.
                 terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "meta": meta}
-                terms["find_base_url"] = partial(find_base_url, request_of(request.environ))
+                own = request_of(request.environ)
+                terms |= {"find_base_url": partial(find_base_url, own), "find_header": own.headers.get}
                 run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, terms)
             except WrongArguments as problem:
                 raise InvalidParams(problem.message, problem.data) from problem

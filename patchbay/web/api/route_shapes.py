@@ -49,7 +49,7 @@ _SUMMARY = {
     "broken": nullable(TEXT),
     "trouble": nullable(TEXT),
     "replaces": nullable(TEXT),
-    "upstream": nullable({"type": "object", "properties": {"connect": LINK}}),
+    "upstream": nullable({"type": "object", "properties": {"connect": LINK, "callers": TEXT}}),
     "problems": INTEGER,
     "changed": INTEGER,
     "version": nullable(TEXT),

@@ -13,13 +13,14 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.app_uris import APP_SCHEME
+from patchbay.caller_accounts.credentials import PAGE
+from patchbay.caller_accounts.ways import WAYS
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
-from patchbay.caller_accounts.credentials import PAGE
 from patchbay.upstreams.connections.description import describe_sessions
 from patchbay.views.hidden_characters import show_hidden_characters
 from patchbay.web.rendering.icons import find_icon
@@ -116,8 +117,10 @@ def _describe_upstream(server: Server) -> dict[str, Any] | None:
     if server.standing is None:
         return None
     standing = server.standing
+    way = standing.accounts.way if standing.accounts is not None else None
     return standing.health.data() | {
-        "connect": f"{PAGE}/{quote(server.name, safe='')}" if standing.accounts is not None else "",
+        "connect": f"{PAGE}/{quote(server.name, safe='')}" if way is not None and way.is_stored else "",
+        "callers": WAYS[standing.mount.way.name].sentence if standing.accounts is not None else "",
         "sessions": describe_sessions(server.upstream) if server.upstream is not None else "",
     }
 

@@ -1,7 +1,7 @@
 """`/upstreams`: the accounts of the caller at mounted servers that want the credentials of each caller.
 
-A page connects and disconnects; it shows no token. The authorization server of the mounted server sends the browser
-back to `/upstreams/callback/<issuer>`; `/upstreams/client/<issuer>` is the hub's client metadata document.
+A page connects and disconnects; it shows no token and no key. The authorization server of the mounted server sends the
+browser back to `/upstreams/callback/<issuer>`; `/upstreams/client/<issuer>` is the hub's client metadata document.
 Sources: RFC 6749, section 4.1; draft-ietf-oauth-client-id-metadata-document.
 """
 
@@ -14,10 +14,11 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.upstreams.sign_ins import Applicant, UpstreamSignIns, client_document
 from patchbay.access.upstreams.token_store import ConnectedAccount, TokenStore
+from patchbay.caller_accounts.credentials import KEY, PAGE, Upstream
+from patchbay.caller_accounts.fields import BASIC, CredentialField
 from patchbay.catalogue.servers import Server
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, UnknownServer
-from patchbay.caller_accounts.credentials import PAGE, Upstream
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import json_answer, render_answer, wants_json
 from patchbay.web.pages.site import Site
@@ -25,6 +26,9 @@ from patchbay.web.people.browsers import public_base_url
 from patchbay.web.upstreams.applicants import Applicants
 
 CONNECT, DISCONNECT = "connect", "disconnect"
+
+VALUE_PREFIX = "value."
+"""How the names of the fields with what the caller enters begin in a form."""
 
 MAX_REASON_CHARACTERS = 300
 
@@ -75,6 +79,8 @@ class _UpstreamsViews:
     def change(self, server: str) -> Response:
         """POST /upstreams/<server> with `csrf`, `do` (connect, disconnect), `for`, and `id` to disconnect.
 
+        `connect` has the entered values for a server that wants a key of the caller, under VALUE_PREFIX.
+
         Raises Refused, NotOperator, UnknownServer, InvalidParams.
         """
         fields = read_form(MAX_FORM_BYTES)
@@ -86,6 +92,8 @@ class _UpstreamsViews:
         if fields.get("do") != CONNECT:
             raise InvalidParams(f"do: expected {CONNECT} or {DISCONNECT}")
         upstream = _upstream_of(self._site.visible.find(server))
+        if upstream.way == KEY:
+            return self._store(upstream, applicant, fields)
         secret = self._applicants.remember_browser(cookie := Response())
         applicant = self._applicants.require(fields.get("for", ""), secret)
         try:
@@ -95,6 +103,17 @@ class _UpstreamsViews:
         response = self._page(upstream, applicant, url=url)
         response.headers.extend([("Set-Cookie", value) for value in cookie.headers.getlist("Set-Cookie")])
         return response
+
+    def _store(self, upstream: Upstream, applicant: Applicant, fields: dict[str, str]) -> Response:
+        """Keep what the caller entered for a server."""
+        values = {
+            name.removeprefix(VALUE_PREFIX): text for name, text in fields.items() if name.startswith(VALUE_PREFIX)
+        }
+        try:
+            self._tokens.connect_values(applicant.principal, upstream, values, applicant.by)
+        except InvalidParams as problem:
+            return self._page(upstream, applicant, problem=problem)
+        return redirect_to(f"{PAGE}/{quote(upstream.server, safe='')}{_for(applicant)}")
 
     def answer(self, issuer: str) -> Response:
         """GET /upstreams/callback/<issuer> with `code`, `state` and `iss`, or `error`.
@@ -176,7 +195,7 @@ def revoke_account(site: Site, tokens: TokenStore, gone: ConnectedAccount) -> No
 
 def _upstream_of(server: Server) -> Upstream:
     """Return where callers of a server sign in. Raises NotByCaller, ConfigError."""
-    if server.standing is None or server.standing.accounts is None:
+    if server.standing is None or server.standing.accounts is None or not server.standing.accounts.way.is_stored:
         raise NotByCaller(server.name)
     return server.standing.accounts.upstream
 
@@ -187,19 +206,33 @@ def _describe(upstream: Upstream, account: ConnectedAccount | None) -> dict[str,
         "label": upstream.label,
         "account": None if account is None else describe_account(account),
         "page": f"{PAGE}/{quote(upstream.server, safe='')}",
+        "way": upstream.way,
+        "fields": [each for one in upstream.fields for each in _describe_field(one)],
     }
 
 
+def _describe_field(one: CredentialField) -> list[dict[str, Any]]:
+    """What a caller enters for a field of a configuration: one value, or a user name and a password."""
+    if one.format != BASIC:
+        return [{"name": one.name, "label": one.label, "is_secret": True}]
+    user, password = one.inputs
+    return [
+        {"name": user, "label": f"{one.label}: user name", "is_secret": False},
+        {"name": password, "label": f"{one.label}: password", "is_secret": True},
+    ]
+
+
 def describe_account(account: ConnectedAccount) -> dict[str, Any]:
-    """A connected account as a JSON object, without its tokens."""
+    """A connected account as a JSON object, without its tokens and values."""
     return {
         "id": account.id,
         "server": account.server,
         "label": account.label,
-        "issuer": account.client.issuer,
-        "scope": account.tokens.scope,
+        "issuer": account.client.issuer if account.client is not None else "",
+        "scope": account.tokens.scope if account.tokens is not None else "",
         "at": account.at,
         "by": account.by,
+        "refused_at": account.refused_at,
     }
 
 

@@ -129,6 +129,7 @@ class McpOverHttp:
             find_base_url=partial(find_base_url, request),
             shows_raised=partial(self._is_operator, request),
             give_back_body=request.body.release,
+            find_header=request.headers.get,
         )
         return self._reply_to_body(read_body(request, self.settings.body_limit), wire, server)
 
@@ -240,7 +241,9 @@ class McpOverHttp:
             return refusal(406, f"{sent.method} is answered by a stream: Accept has to name text/event-stream")
         # A copy of the headers: those of the request keep all of it, which no stream needs.
         headers, give_back_body = dict(caller.wire.headers or {}), caller.wire.give_back_body
-        wire = caller.wire._replace(waits=True, headers=headers, find_base_url=str, give_back_body=bool)
+        wire = caller.wire._replace(
+            waits=True, headers=headers, find_base_url=str, give_back_body=bool, find_header=headers.get
+        )
         caller = caller._replace(wire=wire)
         sent = without_padding(sent)
 

@@ -151,7 +151,10 @@ class HttpSse:
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
         wire = TransportInfo(
-            endpoint, sender=request.sender, way="http+sse", find_base_url=partial(find_base_url, request)
+            *(endpoint, None, request.sender),
+            way="http+sse",
+            find_base_url=partial(find_base_url, request),
+            find_header=request.headers.get,
         )
         channel = self._channel(request, wire)
         value = parse(read_body(request, self._settings.body_limit))

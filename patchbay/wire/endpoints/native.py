@@ -79,7 +79,12 @@ class NativeOverHttp:
         if sent is None:
             return Reply(202)
         # Requests of one principal share their subscriptions: over HTTP the id is enough to unsubscribe.
-        wire = TransportInfo("", sender=request.sender, way="native", find_base_url=partial(find_base_url, request))
+        wire = TransportInfo(
+            *("", None, request.sender),
+            way="native",
+            find_base_url=partial(find_base_url, request),
+            find_header=request.headers.get,
+        )
         flag = CancelFlag()
         answer = self._native.answer(sent, wire, flag)
         if isinstance(answer, Failure):

@@ -28,7 +28,7 @@ def health(hub: Hub) -> str:
 def test_health_and_pins_follow_the_first_sign_in_and_survive_the_last_disconnection(hub: Hub, ann: Caller) -> None:
     until(lambda: health(hub) == "sign-in")
     page = ann.browser.client.get("/servers/far", headers=HTML).text
-    assert '<a href="/upstreams/far">connect yours</a>' in page
+    assert '<a href="/upstreams/far">Connect yours</a>' in page
     connect(ann.browser.client, "far", "ann-there")
     until(lambda: health(hub) == "up")
     until(lambda: tools_of(ann, "far") == ["whoami"])
@@ -80,7 +80,7 @@ def test_tokens_survive_a_restart_and_two_processes_refresh_them_in_turn(tmp_pat
     def refresh(number: int) -> str:
         found = known[number % 2].find("ann", upstream)
         assert found is not None
-        return found.source.get_token()
+        return found.tokens.get_token()
 
     with ThreadPoolExecutor(6) as pool:
         assert len(set(pool.map(refresh, range(12)))) > 1

@@ -13,6 +13,7 @@ from patchbay.access.upstreams.deletion import forget_principal, tokens_topic
 from patchbay.access.upstreams.refresh_lease import LEASE_SECONDS, hold_lease
 from patchbay.access.upstreams.sealed_records import SealedRecords
 from patchbay.access.upstreams.token_store import MAX_UPSTREAMS, TokenStore
+from patchbay.caller_accounts.credentials import Upstream
 from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
@@ -20,7 +21,6 @@ from patchbay.errors import ToolFailed
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import UPSTREAM_PRINCIPALS
-from patchbay.caller_accounts.credentials import Upstream
 
 KEY = b"k" * 32
 FAR = Upstream("far", Http("https://far.example/mcp"))
@@ -43,11 +43,11 @@ def test_each_principal_has_its_own_tokens_and_a_new_sign_in_replaces_them() -> 
     known.connect("ben", FAR, CLIENT, tokens("two"), "ben")
     source = known.find("ann", FAR)
     assert source is not None
-    assert (source.id, source.source.get_token()) == (first.id, "one")
+    assert (source.id, source.tokens.get_token()) == (first.id, "one")
     again = known.connect("ann", FAR, CLIENT, tokens("three"), "ann")
     assert again.id != first.id
     with pytest.raises(SignInNeeded):
-        source.source.get_token()
+        source.tokens.get_token()
     assert list(known.list_principals(FAR)) == ["ann", "ben"]
     assert known.find("ann", Upstream("far", Http("https://elsewhere.example/mcp"))) is None
     assert known.find("ann", Upstream("other", FAR.target)) is None
@@ -107,7 +107,7 @@ def test_tokens_that_expired_and_cannot_be_refreshed_end_the_sign_in() -> None:
     found = known.find("ann", FAR)
     assert found is not None
     with pytest.raises(SignInNeeded, match="has expired"):
-        found.source.get_token()
+        found.tokens.get_token()
     assert known.find("ann", FAR) is None
 
 

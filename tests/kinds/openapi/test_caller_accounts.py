@@ -129,7 +129,7 @@ def test_a_caller_without_an_account_is_asked_and_only_where_the_document_wants_
     assert ann.call("diary", "status").result["structuredContent"] == {"token": False}
     assert len(guarded.authorizations("/whoami")) == before
     page = ann.browser.client.get("/servers/diary", headers=HTML).text
-    assert '<a href="/upstreams/diary">connect yours</a>' in page
+    assert '<a href="/upstreams/diary">Connect yours</a>' in page
     answers = {"inputResponses": {key: {"action": "accept"}}, "requestState": asked["requestState"]}
     with ThreadPoolExecutor(1) as pool:
         retry = pool.submit(ann.call, "diary", "whoami", URL_CLIENT, **answers)

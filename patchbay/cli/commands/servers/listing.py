@@ -114,6 +114,8 @@ def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> 
     yield f"  kind     {server['kind']}, from {server['origin']}"
     yield f"  address  {hub.address_of(server['endpoint']) if hub is not None else server['endpoint']}"
     yield f"  runs     {server['runs']['sentence']}"
+    if callers := (server.get("upstream") or {}).get("callers"):
+        yield f"  account  {callers}"
     if problem:
         yield f"  problem  {problem}"
     for each in server["problems"]:
