@@ -11,7 +11,7 @@ from functools import partial
 from patchbay.access.quotas import Quotas
 from patchbay.access.sign_in_settings import has_authorization_server, has_sign_in, list_open_paths
 from patchbay.access.tokens.challenges import make_challenge
-from patchbay.access.tokens.issuer import Issuer, load_issuer
+from patchbay.access.tokens.issuer import Issuer, load_assertion_issuers, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.caller_accounts.credentials import OPEN_PREFIXES
@@ -52,6 +52,7 @@ def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None 
     check_exposure(settings)
     check_prefix_is_free(settings.path_prefix)
     issuer = load_issuer(settings, whole_environment())
+    load_assertion_issuers(settings)  # wrong values stop the start also where no person signs in
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.seconds_left, worker_pool)
     catalogue = dispatcher.services.catalogue

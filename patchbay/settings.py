@@ -276,6 +276,11 @@ class Settings:
     issuer_hosts: tuple[str, ...] = setting(
         (), "Hosts at private addresses, or without https, that the issuer's metadata may name; comma-separated."
     )
+    assertion_issuers: tuple[str, ...] = setting(
+        (),
+        "URLs of identity providers whose identity assertions (ID-JAG) clients may exchange for tokens of this hub;"
+        " comma-separated.",
+    )
     audiences: tuple[str, ...] = setting(
         (), "Audiences of tokens that the hub accepts besides its own URLs, comma-separated."
     )

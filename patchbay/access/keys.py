@@ -172,6 +172,14 @@ class PersonalKeys:
             return None
         return key
 
+    def has_digest(self, start: str) -> bool:
+        """Whether a key works whose digest begins in this way."""
+        with self._lock:
+            self._read()
+            return any(
+                digest.startswith(start) and not key.is_expired(self.now()) for digest, key in self._by_digest.items()
+            )
+
     def note_use(self, name: str) -> None:
         """Record the use of a key from time to time, in a thread: a request never waits for it."""
         now = time.monotonic()

@@ -163,7 +163,8 @@ def test_requests_of_strangers_for_consent_and_tokens_store_and_fetch_nothing(hu
         assert client.refresh("patchbay_refresh_x.y").status_code in (400, 401)
         assert client.post("/oauth/revoke", {"token": "x"}).status_code in (400, 401)
     assert journal.append("test", b"") == before + 1
-    assert accounts_of(hub).documents._cache == {}
+    documents = accounts_of(hub).documents
+    assert not documents._documents and not documents._keys
 
 
 def test_an_invitation_is_not_a_link_that_a_page_can_send(hub: Hub) -> None:

@@ -41,18 +41,25 @@ def name_operator(generation: str, nonce: str = "") -> str:
     return f"{OPERATOR}:{generation}.{nonce}"
 
 
-def name_token(until: float) -> str:
-    """Return the name of a token of an outside issuer, by the time from which it is refused (Unix time in seconds).
+def name_token(until: float, key: str = "") -> str:
+    """Return the name of a token for a person of an outside issuer, by the time from which it is refused (Unix time).
 
-    The hub knows nothing else that ends it.
+    The hub knows nothing else that ends it, except for a token that the hub gave to a client with a personal key:
+    then `key` is the SHA-256 of the key, and the token ends with it.
     """
-    return f"{TOKEN}:{until!r}"
+    return f"{TOKEN}:{until!r}" + (f":{key[:DIGEST_CHARACTERS]}" if key else "")
 
 
 def end_of_token(credential: str) -> float | None:
     """Return the time from which a token of an outside issuer is refused; None for the name of another credential."""
-    kind, _, until = credential.partition(":")
-    return float(until) if kind == TOKEN else None
+    kind, _, rest = credential.partition(":")
+    return float(rest.partition(":")[0]) if kind == TOKEN else None
+
+
+def key_of_token(credential: str) -> str:
+    """Return the first digits of the SHA-256 of the key with which a token ends; empty for every other credential."""
+    kind, _, rest = credential.partition(":")
+    return rest.partition(":")[2] if kind == TOKEN else ""
 
 
 def note_of_end(what: str) -> Write:

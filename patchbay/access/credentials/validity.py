@@ -17,7 +17,16 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from patchbay.access.credentials.names import KEY, OPERATOR, SESSION, SIGN_IN, TOKEN, end_of_token, note_end
+from patchbay.access.credentials.names import (
+    KEY,
+    OPERATOR,
+    SESSION,
+    SIGN_IN,
+    TOKEN,
+    end_of_token,
+    key_of_token,
+    note_end,
+)
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, Principal
@@ -202,6 +211,8 @@ class Validity:
             return self._people.has_sign_in(sender.subject, rest)
         if kind == OPERATOR:
             return self._is_operator(rest)
+        if key := key_of_token(sender.credential):
+            return self.keys.has_digest(key)
         # Stored by an earlier version of the hub, or of an outside issuer: of its tokens the hub knows the end alone,
         # for which what only listens asks (`has_expired`).
         if kind == TOKEN or sender.issuer or sender.id == OPERATOR_ID:

@@ -36,7 +36,11 @@ MAX_NAME_CHARACTERS = 100
 MAX_URI_CHARACTERS = 500
 
 AUTH_METHODS = ("none", "client_secret_post", "client_secret_basic")
-"""How clients may authenticate at the token endpoint."""
+"""How clients that register may authenticate at the token endpoint."""
+
+PRIVATE_KEY_JWT = "private_key_jwt"
+DOCUMENT_AUTH_METHODS = ("none", PRIVATE_KEY_JWT)
+"""The same for clients with a metadata document, which cannot hold a secret."""
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 
@@ -52,7 +56,10 @@ class BadClientMetadata(InvalidParams):
 
 
 class Client(BaseModel):
-    """A client. `has_document` says that `id` is the URL of its metadata document. `issued` is Unix time."""
+    """A client. `has_document` says that `id` is the URL of its metadata document. `issued` is Unix time.
+
+    A client that signs (`private_key_jwt`) has a JWK set as JSON in `public_keys`, or its URL in `keys_url`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,6 +69,8 @@ class Client(BaseModel):
     auth_method: str = "none"
     uri: str = ""
     issued: int = 0
+    public_keys: str = ""
+    keys_url: str = ""
 
     @property
     def has_document(self) -> bool:

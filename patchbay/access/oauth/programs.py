@@ -13,18 +13,12 @@ from hashlib import sha256
 
 from itsdangerous import BadData, URLSafeSerializer
 
-from patchbay.access.authentication import Credentials, Unauthorized
 from patchbay.access.keys import Key, PersonalKeys, is_key
 from patchbay.access.oauth.scopes import names_scope
 from patchbay.access.principals import Principal
-from patchbay.access.tokens.audiences import list_audiences
-from patchbay.access.tokens.challenges import make_challenge
 from patchbay.errors import StaleUpdate
 from patchbay.store import Journal
 from patchbay.topics import CLIENT_ASSERTIONS
-
-PROGRAM_PREFIX = "patchbay_program_"
-"""The first characters of a token of a program."""
 
 MAX_TOKEN_CHARACTERS = 8192
 
@@ -37,8 +31,8 @@ class RefusedScope(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramToken:
-    """An access token of a program. `scopes` narrow it; None does not. It is valid for `seconds`."""
+class SignedToken:
+    """An access token that is a signed text. `scopes` narrow it; None does not. It is valid for `seconds`."""
 
     text: str
     scopes: frozenset[str] | None
@@ -47,6 +41,9 @@ class ProgramToken:
 
 class Programs:
     """The programs of one hub; `secret` is the hub's key, `seconds` how long a token is valid."""
+
+    prefix = "patchbay_program_"
+    """The first characters of a token of a program."""
 
     def __init__(self, keys: PersonalKeys, journal: Journal, secret: bytes, seconds: float) -> None:
         self._keys = keys
@@ -64,27 +61,23 @@ class Programs:
         """Whether this is the secret of a program; a program with a public key has none."""
         return not key.public_keys and is_key(key, secret)
 
-    def issue(self, key: Key, resource: str, scope: str) -> ProgramToken:
+    def issue(self, key: Key, resource: str, scope: str) -> SignedToken:
         """Return a new token for a resource. `scope` is what the program asks for, empty for all that its key has.
 
         Raises RefusedScope.
         """
-        named = scope.split()
-        asked = frozenset(filter(names_scope, named))
-        if named and not asked:
-            raise RefusedScope("expected scopes of this hub, such as see, call and read; none of these is one")
-        scopes = narrow_scopes(key.scopes, asked)
+        scopes = narrow_scopes(key.scopes, read_asked_scopes(scope))
         self._keys.note_use(key.name)
         listed = None if scopes is None else sorted(scopes)
         body = [key.name, key.digest, resource, listed, int(self._keys.now()) + self._seconds]
-        return ProgramToken(PROGRAM_PREFIX + str(self._signer.dumps(body)), scopes, self._seconds)
+        return SignedToken(self.prefix + str(self._signer.dumps(body)), scopes, self._seconds)
 
     def verify(self, token: str) -> tuple[Principal, str] | None:
         """Return the principal and the resource of a token; None for one that is not valid, or not any more."""
         if len(token) > MAX_TOKEN_CHARACTERS:
             return None
         try:
-            name, digest, resource, scopes, expires = self._signer.loads(token.removeprefix(PROGRAM_PREFIX))
+            name, digest, resource, scopes, expires = self._signer.loads(token.removeprefix(self.prefix))
         except (BadData, ValueError, TypeError):
             return None
         key = self._keys.find_named(name, digest) if self._keys.now() < expires else None
@@ -93,9 +86,12 @@ class Programs:
         self._keys.note_use(name)
         return replace(key.principal, scopes=None if scopes is None else frozenset(scopes)), resource
 
-    def use_assertion(self, client_id: str, id: str) -> bool:
-        """Note the use of an assertion, in one transaction for all workers; return False for a second use."""
-        name = sha256(f"{client_id}\n{id}".encode("utf-8", "surrogatepass")).hexdigest()
+    def use_assertion(self, issuer: str, id: str) -> bool:
+        """Note the use of an assertion, in one transaction for all workers; return False for a second use.
+
+        `issuer` signed it: a program, by its client id, or an identity provider, by its URL.
+        """
+        name = sha256(f"{issuer}\n{id}".encode("utf-8", "surrogatepass")).hexdigest()
         topic = CLIENT_ASSERTIONS + name
         try:
             self._journal.append_all([(topic, b"used", 2.0 * MAX_ASSERTION_SECONDS)], {topic: 0})
@@ -104,27 +100,15 @@ class Programs:
         return True
 
 
-class ProgramTokenScheme:
-    """Authentication with the token of a program; implements `Scheme`."""
+def read_asked_scopes(scope: str) -> frozenset[str]:
+    """Return the scopes of this hub in the parameter `scope` of a request; empty for a request that names no scope.
 
-    def __init__(self, programs: Programs) -> None:
-        self._programs = programs
-
-    def authenticate(self, credentials: Credentials) -> Principal | None:
-        """Return the principal of a program's token; None for credentials of another scheme.
-
-        Raises Unauthorized for a token that has ended, or is for another resource.
-        """
-        token = credentials.token
-        if token is None or not token.startswith(PROGRAM_PREFIX):
-            return None
-        found = self._programs.verify(token)
-        if found is None:
-            raise _refused(credentials, "the access token has ended, or its key was revoked: get a new one")
-        principal, resource = found
-        if resource not in list_audiences(credentials.resource, credentials.url, credentials.prefix):
-            raise _refused(credentials, "the access token is for another resource: get one for this resource")
-        return principal
+    Raises RefusedScope when it names others only.
+    """
+    asked = frozenset(filter(names_scope, scope.split()))
+    if scope.split() and not asked:
+        raise RefusedScope("expected scopes of this hub, such as see, call and read; none of these is one")
+    return asked
 
 
 def narrow_scopes(held: frozenset[str] | None, asked: frozenset[str]) -> frozenset[str] | None:
@@ -145,7 +129,3 @@ def narrow_scopes(held: frozenset[str] | None, asked: frozenset[str]) -> frozens
 
 def _action(scope: str) -> str:
     return scope.partition(":")[0]
-
-
-def _refused(credentials: Credentials, reason: str) -> Unauthorized:
-    return Unauthorized(reason, make_challenge(credentials, error="invalid_token", reason=reason))

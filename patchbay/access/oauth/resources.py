@@ -40,6 +40,11 @@ def parse_resource(resource: str | None, issuer: str) -> str:
     return found
 
 
+def covers_resource(outer: str, inner: str, issuer: str) -> bool:
+    """Whether a token for `outer` is valid at `inner`; both are resources of the hub with this issuer."""
+    return outer in (issuer, issuer + MCP_PATH, inner)
+
+
 def server_of(resource: str, issuer: str) -> str:
     """Return the name of the server in a resource; empty for all servers."""
     return resource.removeprefix(issuer + MCP_PATH).removeprefix("/") if resource.startswith(issuer + MCP_PATH) else ""

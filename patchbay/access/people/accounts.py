@@ -5,14 +5,19 @@ Nothing here knows HTTP. `patchbay/web/people/` and `patchbay/web/oauth/` are th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from patchbay.access.authentication import Scheme
 from patchbay.access.hub_key import load_key
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
+from patchbay.access.oauth.asserted_tokens import AssertedTokens
 from patchbay.access.oauth.clients import Clients
 from patchbay.access.oauth.codes import Codes
+from patchbay.access.oauth.identity_assertions import IdentityAssertions
 from patchbay.access.oauth.metadata_documents import MetadataDocuments
-from patchbay.access.oauth.programs import Programs, ProgramTokenScheme
+from patchbay.access.oauth.programs import Programs
+from patchbay.access.oauth.signed_token_scheme import SignedTokenScheme
 from patchbay.access.oauth.tokens import Tokens
 from patchbay.access.people.invitations import Invitations
 from patchbay.access.people.passkeys import Passkeys
@@ -20,7 +25,9 @@ from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People
 from patchbay.access.people.sessions import PersonSessions, SessionScheme
 from patchbay.access.people.sign_in_throttle import SignInThrottle
+from patchbay.access.principals import Principal
 from patchbay.access.sign_in_settings import has_authorization_server
+from patchbay.access.tokens.issuer import load_assertion_issuers
 from patchbay.settings import Settings
 from patchbay.store import Journal
 
@@ -28,10 +35,17 @@ from patchbay.store import Journal
 class Accounts:
     """The accounts of the hub with these settings; `journal` is that of its store, `keys` are its personal keys.
 
-    Raises ConfigError for an unusable key file.
+    `remember` gets each person of an outside issuer that a token proves. `assertions` is None where the operator names
+    no issuer of identity assertions. Raises ConfigError for an unusable key file, and for wrong issuers.
     """
 
-    def __init__(self, settings: Settings, journal: Journal, keys: PersonalKeys) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        keys: PersonalKeys,
+        remember: Callable[[Principal], None] = lambda sender: None,
+    ) -> None:
         self.key = key = load_key(None if settings.store == "memory" else settings.data)
         self.people = People(journal)
         self.invitations = Invitations(self.people, key)
@@ -44,10 +58,15 @@ class Accounts:
         self.codes = Codes(journal)
         self.tokens = Tokens(journal, self.people, self.codes, settings.token_minutes * 60)
         self.programs = Programs(keys, journal, key, settings.token_minutes * 60)
+        issuers = load_assertion_issuers(settings)
+        self.assertions = IdentityAssertions(issuers) if issuers else None
+        urls = [issuer.url for issuer in issuers]
+        self.asserted = AssertedTokens(keys, key, settings.token_minutes * 60, urls, remember)
 
     def list_schemes(self, settings: Settings) -> list[Scheme]:
         """Return the schemes that prove a person. The last one answers for every token that no other scheme knows."""
         sessions = SessionScheme(self.sessions)
         if not has_authorization_server(settings):
             return [sessions]
-        return [sessions, ProgramTokenScheme(self.programs), AccessTokenScheme(self.tokens)]
+        signed = [SignedTokenScheme(self.programs), SignedTokenScheme(self.asserted)]
+        return [sessions, *signed, AccessTokenScheme(self.tokens)]

@@ -16,7 +16,6 @@ from typing import Any
 
 from patchbay.access.authentication import Credentials, InsufficientScope, Unauthorized
 from patchbay.access.principals import Principal
-from patchbay.access.tokens.algorithms import ALGORITHMS
 from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.claims import (
     LEEWAY_SECONDS,
@@ -36,7 +35,7 @@ from patchbay.access.tokens.signed_json import (
     is_signed_json,
     parse_signed_json,
 )
-from patchbay.access.tokens.signing_keys import COOL_DOWN_SECONDS, SigningKeys
+from patchbay.access.tokens.signing_keys import COOL_DOWN_SECONDS, SigningKeys, check_algorithm
 from patchbay.access.tokens.token_cache import TokenCache, digest_token
 from patchbay.store import Journal
 
@@ -147,15 +146,9 @@ class AccessTokens:
             raise WrongToken(f"the token cannot be read: {problem}") from problem
         # Every check that needs no key comes first, so that a wrong token causes no request to the issuer.
         check_type(token.header, token.payload, self.issuer.token_types)
-        if token.algorithm not in ALGORITHMS:
-            raise WrongToken("the algorithm of the token is not accepted")
+        check_algorithm(token)
         check_claims(token.payload, self.issuer, now, signing_key="unverified")
-        key = self._keys.find(token)
-        if key is None:
-            raise WrongToken("the issuer has no key with the id and the algorithm that the token names")
-        if not key.verifies(token):
-            raise WrongToken("the signature of the token is wrong")
-        return check_claims(token.payload, self.issuer, now, signing_key=key.thumbprint)
+        return check_claims(token.payload, self.issuer, now, signing_key=self._keys.verify(token))
 
     def _check_proof(self, verified: VerifiedToken, token: str, credentials: Credentials) -> None:
         is_dpop = credentials.headers.get("authorization", "")[:5].lower() == "dpop "

@@ -1,6 +1,6 @@
-"""The outside issuer that the operator names, and what the hub expects of its tokens.
+"""The outside issuers that the operator names, and what the hub expects of their tokens.
 
-`load_issuer` reads the settings once, at the start of the hub; wrong values stop the start.
+`load_issuer` and `load_assertion_issuers` read the settings at the start of the hub; wrong values stop the start.
 Sources: RFC 8414, section 2 (issuer identifier); RFC 9068, section 2; RFC 7662, section 2.1.
 """
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from patchbay.config import REFERENCE, resolved
 from patchbay.errors import ConfigError
-from patchbay.settings import Settings
+from patchbay.settings import SHARED, Settings
 
 TOKEN_TYPES = ("at+jwt", "JWT")
 """The values of the header `typ` that the setting `token_types` may allow."""
@@ -73,12 +73,31 @@ def load_issuer(settings: Settings, environ: Mapping[str, str]) -> Issuer | None
         client_id=settings.introspection_id,
         client_secret=_load_secret(settings, environ),
     )
-    _check_url(issuer)
+    _check_url(issuer, "--issuer")
     if not issuer.token_types:
         raise ConfigError("--token-types", "", f"expected {' or '.join(TOKEN_TYPES)}, or both; found no value")
     if not all(_SCOPE.fullmatch(scope) for scope in issuer.required_scopes):
         raise ConfigError("--required-scopes", "", "expected scopes of ASCII without spaces, quotes and backslashes")
     return issuer
+
+
+def load_assertion_issuers(settings: Settings) -> tuple[Issuer, ...]:
+    """Return the issuers whose identity assertions the hub's authorization server takes; none without the setting.
+
+    Raises ConfigError for a wrong URL, and for a hub that has no authorization server.
+    """
+    setting = "--assertion-issuers"
+    if settings.assertion_issuers and settings.mode != SHARED:
+        raise ConfigError(setting, "", "identity assertions sign people in: expected --access shared beside it")
+    if settings.assertion_issuers and settings.issuer:
+        raise ConfigError(setting, "", "expected no --issuer beside it: with an outside issuer the hub gives no tokens")
+    issuers = tuple(
+        Issuer(url, groups_claim=settings.groups_claim, private_hosts=frozenset(settings.issuer_hosts))
+        for url in settings.assertion_issuers
+    )
+    for issuer in issuers:
+        _check_url(issuer, setting)
+    return issuers
 
 
 def is_loopback_host(host: str) -> bool:
@@ -91,19 +110,20 @@ def is_loopback_host(host: str) -> bool:
         return False
 
 
-def _check_url(issuer: Issuer) -> None:
+def _check_url(issuer: Issuer, setting: str) -> None:
+    """Check the URL of an issuer that a setting names. Raises ConfigError."""
     try:
         parts = urlsplit(issuer.url)
         _ = parts.port
     except ValueError as problem:
-        raise ConfigError("--issuer", "", f"expected a URL ({problem})") from problem
+        raise ConfigError(setting, "", f"expected a URL ({problem})") from problem
     if not parts.hostname or parts.scheme not in ("https", "http") or "@" in parts.netloc:
-        raise ConfigError("--issuer", "", f"expected a URL such as https://id.example.org, got {issuer.url!r}")
+        raise ConfigError(setting, "", f"expected a URL such as https://id.example.org, got {issuer.url!r}")
     if parts.query or parts.fragment or not issuer.url.isascii() or not issuer.url.isprintable() or " " in issuer.url:
-        raise ConfigError("--issuer", "", f"expected a URL without query and fragment, got {issuer.url!r}")
+        raise ConfigError(setting, "", f"expected a URL without query and fragment, got {issuer.url!r}")
     if not issuer.is_safe(issuer.url):
         raise ConfigError(
-            "--issuer",
+            setting,
             "",
             f"expected an https URL, got {issuer.url!r}; for plain http inside your own network add"
             f" --issuer-hosts {parts.hostname}",

@@ -54,7 +54,7 @@ class IssuerDocuments:
                 continue
             if found.get("issuer") == self._issuer.url:
                 return found
-            problems.append(f"{url} is the metadata of {str(found.get('issuer'))[:200]!r}; write --issuer exactly so")
+            problems.append(f"{url} is the metadata of {str(found.get('issuer'))[:200]!r}; write the issuer exactly so")
         raise IssuerUnavailable("; ".join(problems))
 
     def _send(self, request: HttpRequest) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from patchbay.access.tokens.problems import IssuerUnavailable
+from patchbay.access.tokens.algorithms import ALGORITHMS
+from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
 from patchbay.access.tokens.signed_json import Malformed, PublicKey, SignedJson, load_public_key
 from patchbay.background import run_in_background
 
@@ -49,6 +50,12 @@ def load_keys(document: dict[str, Any]) -> list[PublicKey]:
             with suppress(Malformed):
                 keys.append(load_public_key(row))
     return keys
+
+
+def check_algorithm(token: SignedJson) -> None:
+    """Check that a token names an accepted algorithm. Raises WrongToken."""
+    if token.algorithm not in ALGORITHMS:
+        raise WrongToken("the algorithm of the token is not accepted")
 
 
 class SigningKeys:
@@ -85,6 +92,16 @@ class SigningKeys:
         if not self._has_keys:
             raise IssuerUnavailable
         return found
+
+    def verify(self, token: SignedJson) -> str:
+        """Return the thumbprint of the key that signed a token. Raises WrongToken, IssuerUnavailable."""
+        check_algorithm(token)
+        key = self.find(token)
+        if key is None:
+            raise WrongToken("the issuer has no key with the id and the algorithm that the token names")
+        if not key.verifies(token):
+            raise WrongToken("the signature of the token is wrong")
+        return key.thumbprint
 
     def _select(self, token: SignedJson) -> PublicKey | None:
         id = token.header.get("kid")

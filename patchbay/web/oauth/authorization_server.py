@@ -1,6 +1,6 @@
 """The authorization server of the hub with Authlib: authorization code with PKCE, refresh tokens, revocation.
 
-`programs.py` has the grant for programs.
+`programs.py` has the grant for programs, `assertions.py` the one for identity assertions.
 
 Authlib checks requests and makes answers; what a code or a token is, `patchbay/access/oauth/` knows. One server object
 serves one request, because the issuer is the address that the client used.
@@ -21,8 +21,9 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc9207.parameter import IssuerParameter
 from flask import Response
 
-from patchbay.access.oauth.clients import GRANT_TYPES, Client
+from patchbay.access.oauth.clients import GRANT_TYPES, PRIVATE_KEY_JWT, Client
 from patchbay.access.oauth.codes import AuthorizationCode
+from patchbay.access.oauth.metadata_documents import CACHE_SECONDS
 from patchbay.access.oauth.redirect_uris import BadRedirectUri, check_redirect_uri, is_registered
 from patchbay.access.oauth.resources import BadResource, parse_resource
 from patchbay.access.oauth.scopes import parse_scopes
@@ -30,10 +31,14 @@ from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens, TokenFamily
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person
 from patchbay.errors import InvalidParams
-from patchbay.web.oauth.programs import PRIVATE_KEY_JWT, ProgramGrant, ProgramOfServer, SignedAssertion, unknown_program
-from patchbay.web.oauth.requests import HubRequest
+from patchbay.web.oauth.assertions import JWT_BEARER, IdentityAssertionGrant
+from patchbay.web.oauth.programs import ProgramGrant, ProgramOfServer, SignedAssertion, unknown_program
+from patchbay.web.oauth.requests import HubRequest, make_ascii
 
-CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post", "none"]
+CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post", "none", PRIVATE_KEY_JWT]
+
+KEYS_AGAIN_SECONDS = 20.0
+"""Age of the published keys of a client from which they are fetched again for an assertion that none of them fits."""
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
@@ -45,11 +50,14 @@ class InvalidTargetError(OAuth2Error):  # type: ignore[misc]
 
 
 class ClientOfServer:
-    """A client as Authlib asks about it."""
+    """A client as Authlib asks about it. It has no personal key."""
+
+    key = None
 
     def __init__(self, accounts: Accounts, client: Client) -> None:
         self._accounts = accounts
         self.client = client
+        self.label = client.label
 
     def get_client_id(self) -> str:
         return self.client.id
@@ -72,12 +80,30 @@ class ClientOfServer:
         return self._accounts.clients.has_secret(self.client, secret)
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
-        return (method == "none") == (self.client.auth_method == "none")
+        own = self.client.auth_method
+        if PRIVATE_KEY_JWT in (own, method):
+            return own == method
+        return (method == "none") == (own == "none")
+
+    def load_public_keys(self, has_failed: bool) -> str:
+        """Return the JWK set of a client that signs, "" for another; fetch old ones again if they have failed.
+
+        Raises BadDocument.
+        """
+        if self.client.auth_method != PRIVATE_KEY_JWT:
+            return ""
+        documents = self._accounts.documents
+        max_age = KEYS_AGAIN_SECONDS if has_failed else CACHE_SECONDS
+        return documents.load_keys(self.client, max_age)
 
     def check_response_type(self, response_type: str) -> bool:
         return response_type == "code"
 
     def check_grant_type(self, grant_type: str) -> bool:
+        if grant_type == JWT_BEARER:
+            is_confidential = self.client.auth_method != "none"
+            is_expired = self.client.is_expired(self._accounts.people.now())
+            return self._accounts.assertions is not None and is_confidential and not is_expired
         return grant_type in GRANT_TYPES
 
 
@@ -145,7 +171,7 @@ class CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         try:
             return _token_body(self.server.accounts.tokens.redeem(self.request.form["code"]))
         except InvalidGrant as problem:
-            raise InvalidGrantError(_ascii(problem)) from problem
+            raise InvalidGrantError(make_ascii(problem)) from problem
 
     def save_token(self, token: dict[str, Any]) -> None:
         """Do nothing: the tokens are already stored."""
@@ -175,7 +201,7 @@ class RotatingRefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         try:
             return _token_body(self.server.accounts.tokens.refresh(self.request.form["refresh_token"], scopes))
         except InvalidGrant as problem:
-            raise InvalidGrantError(_ascii(problem)) from problem
+            raise InvalidGrantError(make_ascii(problem)) from problem
 
     def save_token(self, token: dict[str, Any]) -> None:
         """Do nothing: the tokens are already stored."""
@@ -222,6 +248,8 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
         self.register_grant(CodeGrant, [RequiredCodeChallenge(required=True), self._check_target])
         self.register_grant(RotatingRefreshGrant)
         self.register_grant(ProgramGrant)
+        if accounts.assertions is not None:
+            self.register_grant(IdentityAssertionGrant)
         self.register_client_auth_method(PRIVATE_KEY_JWT, SignedAssertion(self))
         self.register_endpoint(Revocation)
         self.register_extension(_Issuer)
@@ -234,7 +262,7 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
             client = self.accounts.clients.find(client_id)
         programs = self.accounts.programs
         if client is None and not self._fetches and (key := programs.find(client_id)) is not None:
-            return ProgramOfServer(programs, key)
+            return ProgramOfServer(programs, key, () if self.accounts.assertions is None else (JWT_BEARER,))
         if client is None and self._is_for_program:
             return unknown_program(programs, client_id)
         if client is None or (self._fetches and client.is_expired(self.accounts.people.now())):
@@ -245,9 +273,14 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
         return request
 
     def handle_response(self, status: int, body: Any, headers: Any) -> Response:
-        """Make the response; a redirect after a form is a 303 (RFC 9700, section 4.12)."""
+        """Make the response; a redirect after a form is a 303 (RFC 9700, section 4.12).
+
+        An unknown client gets 401, also where it may get 400 (RFC 6749, section 5.2): some clients register again only
+        after a 401.
+        """
         content = orjson.dumps(body) if isinstance(body, dict) else body
-        response = Response(content, 303 if status == 302 else status, list(headers))
+        is_unknown = isinstance(body, dict) and body.get("error") == "invalid_client"
+        response = Response(content, 303 if status == 302 else 401 if is_unknown else status, list(headers))
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -259,7 +292,7 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
         try:
             return parse_resource(text, self.issuer)
         except BadResource as problem:
-            raise InvalidTargetError(_ascii(problem)) from problem
+            raise InvalidTargetError(make_ascii(problem)) from problem
 
     def check_resource(self, request: HubRequest, approved: str) -> None:
         """Check that a token request names no other resource than the approved one. Raises InvalidTargetError."""
@@ -288,8 +321,3 @@ def _token_body(issued: IssuedTokens) -> dict[str, Any]:
         "refresh_token": issued.refresh,
         "scope": " ".join(issued.scopes),
     }
-
-
-def _ascii(problem: Exception) -> str:
-    """The message in the characters that an error description may have (RFC 6749, section 5.2)."""
-    return "".join(each for each in str(problem) if " " <= each <= "~" and each not in '"\\')

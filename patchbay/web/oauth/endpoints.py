@@ -15,16 +15,23 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from patchbay.access.oauth.clients import AUTH_METHODS, GRANT_TYPES, REGISTRATION_SECONDS, BadClientMetadata
+from patchbay.access.oauth.clients import (
+    AUTH_METHODS,
+    GRANT_TYPES,
+    PRIVATE_KEY_JWT,
+    REGISTRATION_SECONDS,
+    BadClientMetadata,
+)
 from patchbay.access.oauth.scopes import SCOPES
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import METADATA_PATHS, has_authorization_server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.settings import Settings
+from patchbay.web.oauth.assertions import ID_JAG_PROFILE, JWT_BEARER
 from patchbay.web.oauth.authorization_server import HubServer
 from patchbay.web.oauth.consent import Consent
-from patchbay.web.oauth.programs import ALGORITHMS, CLIENT_CREDENTIALS, PRIVATE_KEY_JWT
+from patchbay.web.oauth.programs import ALGORITHMS, CLIENT_CREDENTIALS
 from patchbay.web.oauth.requests import read_token_form
 from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.site import Site
@@ -49,7 +56,10 @@ class _Endpoints:
 
     def metadata(self) -> Response:
         """GET /.well-known/oauth-authorization-server (RFC 8414)."""
-        return json_answer(describe_server(public_base_url()))
+        return json_answer(self._describe(public_base_url()))
+
+    def _describe(self, base: str) -> dict[str, Any]:
+        return describe_server(base, takes_assertions=self._accounts.assertions is not None)
 
     def openid(self) -> Response:
         """GET /.well-known/openid-configuration: the same, for clients that look only there. There are no ID tokens."""
@@ -59,7 +69,7 @@ class _Endpoints:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": [],
         }
-        return json_answer(describe_server(base) | more)
+        return json_answer(self._describe(base) | more)
 
     def keys(self) -> Response:
         """GET /oauth/jwks: no keys, because the tokens of the hub are opaque."""
@@ -89,9 +99,9 @@ class _Endpoints:
         return json_answer(body, 201)
 
     def token(self) -> Response:
-        """POST /oauth/token: a code, a refresh token, or the credentials of a program for new tokens."""
+        """POST /oauth/token: a code, a refresh token, a program's credentials or an assertion for new tokens."""
         form = read_token_form()
-        is_program = form.payload.data.get("grant_type") == CLIENT_CREDENTIALS
+        is_program = form.payload.data.get("grant_type") in (CLIENT_CREDENTIALS, JWT_BEARER)
         if is_program and not self._programs.allows(request.remote_addr or ""):
             return _answer_too_many("too many requests of programs came from your address")
         server = HubServer(self._accounts, public_base_url(), is_for_program=is_program)
@@ -127,9 +137,14 @@ class AddressCounter:
         return count < self._max_requests
 
 
-def describe_server(base: str) -> dict[str, Any]:
-    """The metadata of the server whose issuer is `base`: scheme, host and port (RFC 8414, section 2)."""
-    return {
+def describe_server(base: str, takes_assertions: bool = False) -> dict[str, Any]:
+    """The metadata of the server whose issuer is `base`: scheme, host and port (RFC 8414, section 2).
+
+    `takes_assertions` says that it knows issuers of identity assertions.
+    """
+    grants = [*GRANT_TYPES, CLIENT_CREDENTIALS, *([JWT_BEARER] if takes_assertions else ())]
+    profiles = {"authorization_grant_profiles_supported": [ID_JAG_PROFILE]} if takes_assertions else {}
+    return profiles | {
         "issuer": base,
         "authorization_endpoint": f"{base}/oauth/authorize",
         "token_endpoint": f"{base}/oauth/token",
@@ -138,10 +153,11 @@ def describe_server(base: str) -> dict[str, Any]:
         "scopes_supported": list(SCOPES),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
-        "grant_types_supported": [*GRANT_TYPES, CLIENT_CREDENTIALS],
+        "grant_types_supported": grants,
         "token_endpoint_auth_methods_supported": [*AUTH_METHODS, PRIVATE_KEY_JWT],
         "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
-        "revocation_endpoint_auth_methods_supported": list(AUTH_METHODS),
+        "revocation_endpoint_auth_methods_supported": [*AUTH_METHODS, PRIVATE_KEY_JWT],
+        "revocation_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
         "client_id_metadata_document_supported": True,

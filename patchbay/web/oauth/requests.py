@@ -59,6 +59,11 @@ class HubRequest(OAuth2Request):  # type: ignore[misc]
         return found
 
 
+def make_ascii(problem: Exception) -> str:
+    """Return the message in the characters that an error description may have (RFC 6749, section 5.2)."""
+    return "".join(each for each in str(problem) if " " <= each <= "~" and each not in '"\\')
+
+
 def read_query() -> dict[str, str]:
     """Return the parameters in the query of the current request. Raises InvalidParams for a repeated one."""
     return unique(request.args.items(multi=True))

@@ -48,6 +48,8 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 class DocumentServer:
     """Serves one document for each path, over TLS. `requests` are the paths that were asked for.
 
+    `published` has the bytes of paths with a document of their own.
+
     A hostile path says in its name what the server does instead.
     """
 
@@ -58,6 +60,7 @@ class DocumentServer:
         self._listening = socket.create_server((HOST, 0))
         self.port = int(self._listening.getsockname()[1])
         self.requests: list[str] = []
+        self.published: dict[str, bytes] = {}
         self.ended = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -100,7 +103,7 @@ class DocumentServer:
 
     def _answer(self, stream: ssl.SSLSocket, path: str) -> None:
         kind = path.strip("/").partition("-")[0]
-        body = self.document(path, **CHANGES.get(kind, {}))
+        body = self.published.get(path) or self.document(path, **CHANGES.get(kind, {}))
         head, extra = "200 OK", ""
         if kind == "redirect":
             head, extra = "302 Found", f"Location: {self.url('/good')}\r\n"

@@ -5,13 +5,16 @@
 // The first key of the file signs. `POST /test/keys` reads the file again (rotation). `POST /test/down` and
 // `POST /test/up` switch its answers off and on; `GET /test/counts` counts the requests by path.
 // A resource whose URL ends in `opaque` gets opaque tokens. A person signs in with any name.
+// Token exchange (RFC 8693, `exchange.mjs`) gives access tokens for another audience, and identity assertions (ID-JAG).
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { TOKEN_EXCHANGE, addTokenExchange } from './exchange.mjs';
 
 const [folder, port, keys, seconds = '600'] = process.argv.slice(2);
-const { Provider } = await import(pathToFileURL(join(folder, 'node_modules/oidc-provider/lib/index.js')));
+const { Provider, errors } = await import(pathToFileURL(join(folder, 'node_modules/oidc-provider/lib/index.js')));
+const jose = await import(pathToFileURL(join(folder, 'node_modules/jose/dist/webapi/index.js')));
 const url = `http://127.0.0.1:${port}`;
 
 function makeProvider() {
@@ -28,6 +31,10 @@ function makeProvider() {
         token_endpoint_auth_method: 'private_key_jwt',
         jwks: { keys: jwks.keys.slice(0, 1).map(({ d, ...rest }) => rest) } // the first key also signs for this client
       }] : []),
+      {
+        client_id: 'exchanger', client_secret: 'exchanger-secret', response_types: ['code'],
+        grant_types: ['authorization_code', TOKEN_EXCHANGE], redirect_uris: ['http://127.0.0.1:9/callback']
+      },
       {
         client_id: 'hub', client_secret: 'hub: secret/%', grant_types: [], redirect_uris: [], response_types: []
       }
@@ -62,6 +69,7 @@ function makeProvider() {
     },
     ttl: { AccessToken: Number(seconds), ClientCredentials: 600, Session: 3600, Grant: 3600, Interaction: 3600, RefreshToken: 3600 }
   });
+  addTokenExchange(provider, errors, jose, jwks, url);
   provider.on('server_error', (_, error) => console.error(error));
   return provider.callback();
 }
