@@ -41,7 +41,7 @@ MAX_EXACT_CODE = 2**53 - 1
 MAX_TEMPLATES = 4096
 """Limit on the templates in memory."""
 
-NO_RECORD: list[Any] = [None] * abs(ARGUMENTS_DIGEST_PLACE)
+NO_RECORD: list[Any] = [None] * (ANSWER_DIGEST_PLACE + 1)
 """Stands for the stored record of a call without one."""
 
 PRUNE_SECONDS = 3600.0

@@ -94,6 +94,7 @@ class CallRecording:
     events = 0
     progress = 0
     moments: list[Moment] | None = None
+    sent = 0
     size = 0
     outcome = ""
     code: int | None = None

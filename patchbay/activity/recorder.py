@@ -31,7 +31,7 @@ from patchbay.activity.records import (
     make_rows,
     recent,
 )
-from patchbay.activity.retention import KEPT, contents_mode, encode_content, estimate_size, whole_digest
+from patchbay.activity.retention import KEPT, contents_mode, encode_content, estimate_sent, estimate_size, whole_digest
 from patchbay.activity.stored_rows import encode_rows
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
@@ -142,6 +142,10 @@ class Activity:
             run.client = meta.get("io.modelcontextprotocol/clientInfo")
         if self._looks and self.waiting < AHEAD:
             run.arguments = encode_content(arguments or NOTHING)
+        if run.arguments is not None:
+            run.sent = len(run.arguments)
+        elif arguments and self._keep:
+            run.sent = estimate_sent(arguments)
         if self.audit is not None:
             run.sender, run.grants = wire.sender, self.audit.grants()
             if run.arguments is None and self._looks:

@@ -24,6 +24,7 @@ from patchbay.activity.retention import mode_of
 from patchbay.activity.stored_rows import (
     DIGEST_PLACE,
     NAME_PLACE,
+    ORIGINS,
     OUTCOME_PLACE,
     PRINCIPAL_PLACE,
     SERVER_PLACE,
@@ -54,9 +55,6 @@ FAILURES = "failed"
 
 RAISED = "raised"
 """The kind of the last moment of a stored row: its words are what the author's code raised, as JSON."""
-
-ORIGINS = "origins"
-"""The kind of the moment of a stored row that says what is behind a tool of a toolset, as JSON."""
 
 RUN = "run"
 """The kind of the moment of a stored row that says to which run of a script a call belongs."""
@@ -165,7 +163,7 @@ class Record:
 
 _LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised", "run")
 _FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised", "origins", "run"))
-_Target = tuple[str, tuple[str | None, ...]]
+_Target = tuple[str, bool, tuple[str | None, ...]]
 
 WIDTH = len(_FIELDS) - 1
 """Values of a stored record before its moments."""
@@ -251,19 +249,24 @@ def make_rows(runs: Sequence[CallRecording], mode: str) -> list[list[Any]]:
 
 
 def _find_target(run: CallRecording, mode: str) -> _Target:
-    """Return the mode of contents of a call, and the fields of its record that depend on what is called alone."""
+    """Return what depends on what is called alone: the mode of contents, whether arguments are secret, and fields."""
     server, descriptor = run.server, run.called
     digest = descriptor.digest if descriptor is not None else None
-    return mode_of(server, descriptor, mode), (
-        server.name,
-        server.version,
-        server.definition,
-        run.recorded_name,
-        digest,
+    has_secret = descriptor is not None and descriptor.has_secret_arguments
+    return (
+        mode_of(server, descriptor, mode),
+        has_secret,
+        (
+            server.name,
+            server.version,
+            server.definition,
+            run.recorded_name,
+            digest,
+        ),
     )
 
 
-def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> list[Any]:
+def _make_row(run: CallRecording, mode: str, has_secret: bool, target: tuple[str | None, ...]) -> list[Any]:
     begun, first, trace = run.begun, run.first, run.trace
     given, answered, is_kept = run.arguments, run.answer, mode == "keep"
     contents: tuple[str | None, ...]
@@ -298,6 +301,7 @@ def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> 
         + _origins_moment(run)
         + ([[0, RUN, run.script_run]] if run.script_run else [])
         + ([[0, RAISED, orjson.dumps(raised_to_json(run.raised, is_kept)).decode()]] if run.raised else []),
+        0 if has_secret else run.sent,  # the size of a secret says something about it
     ]
 
 
@@ -370,14 +374,30 @@ def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = No
     looked = 0
     last = None
     for seq, place, row in _backwards(journal, wanted, before):
-        # Read an hour further: records are in the order of their ends, and `since` refers to beginnings.
-        is_too_old = row[0] / 1000 < wanted.since - 3600
+        is_too_old = _is_too_old(row, wanted)
         if len(found) >= limit or looked >= SEARCHED or is_too_old:
             return Page(found, None if is_too_old or last is None else f"{last[0]}-{last[1]}")
         looked, last = looked + 1, (seq, place)
         if wanted.fits_row(row):
             found.append(wanted.redact(_record(f"{seq}-{place}", row, contents)))
     return Page(found, None)
+
+
+def rows_backwards(journal: Journal, wanted: Filter) -> Iterator[list[Any]]:
+    """Yield the stored rows of the selected records, newest first."""
+    for _, _, row in _backwards(journal, wanted, None):
+        if _is_too_old(row, wanted):
+            return
+        if wanted.fits_row(row):
+            yield row
+
+
+def _is_too_old(row: list[Any], wanted: Filter) -> bool:
+    """Whether this row, and so all before it, is older than the selected records.
+
+    It looks an hour further: records are in the order of their ends, and `since` refers to beginnings.
+    """
+    return bool(row[0] / 1000 < wanted.since - 3600)
 
 
 def _backwards(journal: Journal, wanted: Filter, before: str | None) -> Iterator[tuple[int, int, list[Any]]]:

@@ -77,6 +77,14 @@ def whole_digest(value: Mapping[str, Any]) -> bytes:
     return sha256(data).digest()
 
 
+def estimate_sent(arguments: Mapping[str, Any]) -> int:
+    """Return the approximate size of arguments: the characters of their texts, and other values as JSON."""
+    total = 0
+    for name, value in arguments.items():
+        total += len(name) + (len(value) if type(value) is str else len(json.dumps(value, default=str)))
+    return total
+
+
 def estimate_size(answer: Mapping[str, Any]) -> int:
     """Return the approximate size of an answer: the characters of its texts and base64, without encoding it."""
     total = 0

@@ -1,6 +1,7 @@
 """The stored form of records: one journal entry of the topic `activity` is a JSON array of rows, compressed if long.
 
-A row has the fields of `Record` in order, without the id: times in whole milliseconds and microseconds first.
+A row has the fields of `Record` in order, without the id: times in whole milliseconds and microseconds first. The size
+of the arguments in bytes is its last field.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ from patchbay.store import JournalEntry
 MIN_COMPRESSED_BYTES = 2048
 """Bytes of the smallest entry that is compressed."""
 
-SERVER_PLACE, NAME_PLACE, DIGEST_PLACE, OUTCOME_PLACE, PRINCIPAL_PLACE = 6, 9, 10, 11, 16
-ARGUMENTS_DIGEST_PLACE, ANSWER_DIGEST_PLACE = -4, -2
-"""Places of fields in a row."""
+METHOD_PLACE, SERVER_PLACE, NAME_PLACE, DIGEST_PLACE = 5, 6, 9, 10
+OUTCOME_PLACE, SIZE_PLACE, PRINCIPAL_PLACE = 11, 15, 16
+ARGUMENTS_DIGEST_PLACE, ANSWER_DIGEST_PLACE, SENT_PLACE = 23, 25, 27
+"""Places of fields in a row. Rows of older versions end before the moments, or before the size of the arguments."""
+
+ORIGINS = "origins"
+"""The kind of the moment of a stored row that says what is behind a tool of a toolset, as JSON."""
 
 _FORMER_OUTCOMES = {"is_error": "tool_error", "asked": "input_required"}
 """Names of outcomes in records of older versions, and their present names."""

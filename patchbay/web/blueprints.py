@@ -56,6 +56,7 @@ from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
 from patchbay.web.pages.site import Site
+from patchbay.web.pages.usage import use_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.people.account import account_blueprint
 from patchbay.web.people.browsers import Browsers
@@ -83,7 +84,7 @@ def register_pages(app: Application) -> None:
     site.count_full = lambda: len(attention.list_full())
     site.find_attention = attention.state
     app.parts.drain.on_begin(site.directory.end)
-    accounts = Accounts(settings, services.catalogue.store.journal, app.parts.keys)
+    accounts = Accounts(settings, services.catalogue.store.journal, app.parts.keys, services.quotas.remember)
     app.parts.for_pages = PageParts(site, accounts, InspectedServers(settings, whole_environment()))
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
     with SYNTAX_LOCK:
@@ -124,6 +125,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(app_frames_blueprint(site))
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
+    app.register_blueprint(use_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(rooms_blueprint(site, dispatcher))
     app.register_blueprint(inspecting_blueprint(site, dispatcher, inspected_servers))
     app.register_blueprint(metrics_blueprint(site, dispatcher))

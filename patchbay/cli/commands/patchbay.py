@@ -71,6 +71,10 @@ HUB = {
         "patchbay.cli.commands.servers.logs:logs_command",
         "Show the recorded calls, and what their tools logged.",
     ),
+    "usage": LateCommand(
+        "patchbay.cli.commands.usage:usage_command",
+        "Show who used what: calls, failures, bytes and time.",
+    ),
     "approvals": LateCommand(
         "patchbay.cli.commands.servers.approvals:approvals_group",
         "List the calls that wait for an approval; decide about one.",
@@ -202,7 +206,7 @@ SECTIONS = {
     "Start": ("serve", "stdio", "worker", "open", "doctor", "install", "uninstall", "import"),
     "Servers": (
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore"),
-        *("versions", "diff", "rollback", "logs", "approvals"),
+        *("versions", "diff", "rollback", "logs", "usage", "approvals"),
         *("search", "try", "add", "mount", "outdated", "unmount", "approve", "pins"),
         *("toolset", "secret"),
     ),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
+from patchbay.activity.usage import GROUPS
 from patchbay.web.api.account_shapes import ACCOUNT_SHAPES
 from patchbay.web.api.document_shapes import DOCUMENT_SHAPES
 from patchbay.web.api.registry_shapes import REGISTRY_SHAPES
@@ -158,6 +159,11 @@ _CALL = {
     "answer_cid": nullable(TEXT),
 }
 _MOMENTS = array_of(object_of(ms=MS, kind=TEXT, words=TEXT))
+_USE = object_of(
+    **dict.fromkeys(("caller", "server", "tool"), TEXT),
+    **dict.fromkeys(("calls", "failed", "bytes_in", "bytes_out"), INTEGER),
+    seconds=NUMBER,
+)
 _ORIGINS = array_of(object_of(name=TEXT, server=TEXT, tool=TEXT, version=TEXT))
 _APPROVAL = object_of(
     **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
@@ -237,7 +243,9 @@ SCHEMAS: dict[str, Schema] = {
     "Home": object_of(
         servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET), approvals=array_of(schema_ref("Approval"))
     ),
-    "Connect": object_of(url=TEXT, servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET)),
+    "Connect": object_of(
+        url=TEXT, servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET), hosted=array_of(TEXT)
+    ),
     "Meta": object_of(
         server=schema_ref("Server"),
         pages=INTEGER,
@@ -320,6 +328,7 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Use": object_of(by=one_of(*GROUPS), rows=array_of(_USE), total=_USE, whole=FLAG, begin=nullable(UNIX)),
     "Usage": object_of(
         all=FLAG,
         rows=array_of(

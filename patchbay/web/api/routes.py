@@ -7,10 +7,11 @@ no other route.
 from __future__ import annotations
 
 from patchbay.activity.records import FAILURES, OUTCOMES
+from patchbay.activity.usage import GROUPS
 from patchbay.catalogue.directory import KINDS
 from patchbay.web.api.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
 from patchbay.web.api.account_routes import CARD_ROUTES, OAUTH_ROUTES, PEOPLE_ROUTES
-from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, form_body, schema_ref
+from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, form_body, one_of, schema_ref
 from patchbay.web.api.server_routes import SERVER_CHANGES, SERVER_PAGES
 from patchbay.web.pages.activity import MAX_RECORDS
 
@@ -40,6 +41,10 @@ _ADDRESS = (
     Query("address", "The address of the server: a URL or another form."),
     Query("era", "The protocol revisions to use.", {"enum": ["auto", "modern", "legacy"]}),
     Query("seal", "The signature in the links of the page; programs do not need it."),
+)
+
+_BY = Query(
+    "by", "What a row is about; a reader who is no administrator has toolset, server and tool.", one_of(*GROUPS)
 )
 
 PAGES = (
@@ -123,6 +128,14 @@ PAGES = (
             Query("before", "Only older records: `next` of the previous page."),
         ),
     ),
+    Route(
+        "GET",
+        "/activity/usage",
+        "Who used what: calls, failures, bytes and seconds by person, key, toolset, server or tool.",
+        schema_ref("Use"),
+        page=True,
+        query=(*_CALLS, _BY),
+    ),
     Route("GET", "/activity/<id>", "One call with all fields of its record.", schema_ref("Call"), page=True),
     Route(
         "GET",
@@ -167,6 +180,7 @@ PAGES = (
 DATA = (
     *ACCESS_DATA,
     Route("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
+    Route("GET", "/activity/usage.csv", "The rows of the use as CSV.", other="text/csv", query=(*_CALLS, _BY)),
     Route("GET", "/activity/plots.json", "The data of the charts.", schema_ref("Plots"), query=_CALLS),
     Route("GET", "/rooms/<room>/changes", "The seq of the newest entry as server-sent events.", other=EVENTS),
     Route(

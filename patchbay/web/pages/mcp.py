@@ -23,6 +23,7 @@ from patchbay.store import Store
 from patchbay.web.pages.answers import content_answer
 from patchbay.web.pages.data import endpoint_path, page_path, server_status
 from patchbay.web.pages.entries import page_entries
+from patchbay.web.pages.hosted_clients import list_missing
 from patchbay.web.pages.site import Site, base_url
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
@@ -52,7 +53,12 @@ def _may_see_folders(site: Site, url: str) -> bool:
 def instruction_page(site: Site) -> Response:
     """The page of GET /mcp: overview, servers, and snippets for the endpoint of all servers."""
     url = f"{base_url()}/mcp"
-    data = {"url": url, "servers": site.summaries(), "snippets": list_snippets(site, "", url)}
+    data = {
+        "url": url,
+        "servers": site.summaries(),
+        "snippets": list_snippets(site, "", url),
+        "hosted": list_missing(site.settings, base_url()),
+    }
     return content_answer(site, "mcp/instruction.html", "mcp", data)
 
 
