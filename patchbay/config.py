@@ -38,6 +38,9 @@ TRANSFORMS = ("tools", "resources", "prompts")
 SOURCES = ("text", "blob", "cid", "variable", "function", "last_output_of")
 """The sources of a static resource's content: each resource has exactly one."""
 
+LISTING_MEMBERS = ("search", "scripts")
+"""The members of `listing` that are fields of a toolset, whose `include` and `exclude` choose its tools."""
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MAX_SCHEMA_BYTES = 256 * 1024
 """Limit on the JSON text of a tool's schema."""

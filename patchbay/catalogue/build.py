@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from patchbay.activation import Hub
+from patchbay.activation import Handler, Hub
 from patchbay.catalogue import entries
 from patchbay.catalogue.entries import HUB_SCHEMES, EntryContext
 from patchbay.catalogue.listing import Listing
@@ -26,6 +26,7 @@ from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError, MissingBlob
 from patchbay.kind import Configuration, ConfiguredServer, Examination, Kind, configured_kind
 from patchbay.kinds.registry import examine_definition, handler_for
+from patchbay.shaping.own_tools import check_own_tools, shape_own_tools
 from patchbay.store import Blobs
 from patchbay.upstreams.connections.standing_connections import StandingConnections
 from patchbay.upstreams.room_caller import RoomCaller
@@ -107,6 +108,10 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors if one.kind == "tool"}
     entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, found.functions, streaming, known)
     listed, problems = _merge_descriptors(entry_context, config if enabled and begins else None, found, context)
+    try:
+        runs = _shape_tools(entry_context, listed, problems, runs)
+    except ConfigError as problem:
+        return broken_server(row, version, _describe_problem(problem, row))
     skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
     listed["resource"] |= _skill_resources(skills, listed["resource"])
     if not (config is None or fields.get("auto_discover", False)):
@@ -176,7 +181,7 @@ def configured_server(
     )
     templates = dict(parts.templates)
     problems = [*parts.problems, *_remove_invalid_templates(templates)]
-    listing = Listing.of(fields.get("listing", {}))
+    listing = Listing.of_server(fields)
     enabled = row.is_enabled(fields)
     problems += listing.problems(parts.tools) if parts.tools else ()
     tools = {name: one for name, one in listing.select(parts.tools).items() if one.read_only or not context.readonly}
@@ -264,9 +269,26 @@ def _merge_descriptors(
     merged: dict[str, dict[str, Descriptor]] = {"tool": {}, "resource": {}, "template": {}, "prompt": {}, "event": {}}
     for one in (*static, *given, *discovered):
         merged[one.kind].setdefault(one.name, one)
-    problems += transforms.problems
-    problems += _set_default_sources(entry_context, merged)
-    return merged, [*problems, *_report_missing_tools(merged)]
+    return merged, [*problems, *transforms.problems]
+
+
+def _shape_tools(
+    entry_context: EntryContext, listed: dict[str, dict[str, Descriptor]], problems: list[Problem], runs: Handler | None
+) -> Handler | None:
+    """Make the listed tools what the configuration shows of them; return the handler of their calls.
+
+    Adds the problems of tools, and of resources that show their output. Raises ConfigError for a wrong shape.
+    """
+    fields = entry_context.config
+    check_own_tools(fields, entry_context.where)
+    described = {key: one for key, one in fields.get("tools", {}).items() if key in listed["tool"]}
+    if described and runs is not None:
+        own = shape_own_tools(entry_context.server, {**fields, "tools": described}, listed["tool"], runs)
+        listed["tool"], runs = own.tools, own.handler
+        problems += own.problems
+    problems += _set_default_sources(entry_context, listed)
+    problems += _report_missing_tools(listed)
+    return runs
 
 
 def _set_default_sources(entry_context: EntryContext, merged: dict[str, dict[str, Descriptor]]) -> Iterator[Problem]:

@@ -24,6 +24,7 @@ from patchbay.catalogue.script_tools import (
     is_installed,
     script_descriptors,
 )
+from patchbay.config import LISTING_MEMBERS
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.suggestions import did_you_mean, find_similar_names
 
@@ -53,6 +54,12 @@ class Listing:
         """Make a Listing from the fields of a valid configuration."""
         patterns = {key: tuple(fields[key]) for key in ("always", "include", "exclude") if key in fields}
         return cls(search=bool(fields.get("search", False)), scripts=str(fields.get("scripts", OFF)), **patterns)
+
+    @classmethod
+    def of_server(cls, fields: Mapping[str, Any]) -> Listing:
+        """Make the Listing of a server from its fields; a toolset may have LISTING_MEMBERS beside `listing`."""
+        own = {member: fields[member] for member in LISTING_MEMBERS if member in fields}
+        return cls.of({**fields.get("listing", {}), **own})
 
     def select(self, tools: Tools) -> dict[str, Descriptor]:
         """Return the tools that exist after `include` and `exclude`."""

@@ -19,6 +19,7 @@ from patchbay.config import check, check_tool, check_uri
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, PatchbayError, ToolFailed
 from patchbay.events import Content, Data, Failed, Text
+from patchbay.shaping.own_tools import ONLY_SHAPING
 
 DEADLINE_SECONDS = 5.0
 """Seconds that one transform may take."""
@@ -102,6 +103,8 @@ def make_descriptor(context: EntryContext, kind: str, entry: Any) -> Descriptor:
     check(rest, context.where, kind=single)
     if kind == "prompts":
         return entries.make_prompt(context, name, rest, "transform")
+    if shaping := [member for member in ONLY_SHAPING if member in rest]:
+        raise ConfigError(context.where, shaping[0], "expected only in the field tools of the configuration")
     check_tool(rest, context.where, name)
     return entries.make_tool(context, name, rest, "transform")
 

@@ -1,4 +1,8 @@
-"""The tools of a mounted server or API as its own configuration shapes them (field `tools`)."""
+"""The tools of a server as its own configuration shapes them (field `tools`).
+
+The configuration of a definition describes its tools in the same field, with more members: what a tool is made of comes
+first, and then what callers see of it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,12 @@ from patchbay.kind import Fields
 from patchbay.shaping.tools import MAX_BYTES, ShapedTool, check_shape, parse_shape, run_alone, shape_tool
 from patchbay.suggestions import did_you_mean, find_similar_names
 
+SHAPING_MEMBERS = ("name", "title", "description", "annotations", "arguments", "result", "max_bytes")
+"""The members of a tool of the configuration that say what callers see."""
+
+ONLY_SHAPING = ("name", "result", "max_bytes")
+"""Those of them that describe no tool by themselves."""
+
 SHAPED = "shaped"
 """The member of a target with the name of a shaped tool."""
 
@@ -26,13 +36,28 @@ class OwnTools(NamedTuple):
 
 
 def check_own_tools(fields: Fields, where: str) -> None:
-    """Check the field `tools` of a mounted server. Raises ConfigError."""
+    """Check what the field `tools` of a server says about the tools that callers see. Raises ConfigError."""
     names: dict[str, str] = {}
-    for key, given in fields.get("tools", {}).items():
+    for key, given in _shapes_of(fields).items():
         check_shape(given, where, f"tools.{key}")
         other = names.setdefault(given.get("name", key), key)
         if other != key:
             raise ConfigError(where, f"tools.{key}.name", f"expected another name: {other} has this one")
+
+
+def _shapes_of(fields: Fields) -> dict[str, dict[str, Any]]:
+    """Return what a configuration says about what callers see of each tool that it names.
+
+    The arguments of a tool with a schedule are those of the calls of the schedule.
+    """
+    return {
+        key: {
+            member: given[member]
+            for member in SHAPING_MEMBERS
+            if member in given and not (member == "arguments" and "schedule" in given)
+        }
+        for key, given in fields.get("tools", {}).items()
+    }
 
 
 def shape_own_tools(server: str, fields: Fields, tools: Mapping[str, Descriptor], handler: Handler) -> OwnTools:
@@ -40,7 +65,7 @@ def shape_own_tools(server: str, fields: Fields, tools: Mapping[str, Descriptor]
 
     A tool that cannot be shaped is not listed, and neither is one whose name the configuration gives to another.
     """
-    shapes: Mapping[str, Mapping[str, Any]] = fields.get("tools", {})
+    shapes = _shapes_of(fields)
     given_names = {given.get("name", key) for key, given in shapes.items()}
     made = OwnTools({}, handler, [])
     shaped: dict[str, ShapedTool] = {}
@@ -68,14 +93,15 @@ def shape_own_tools(server: str, fields: Fields, tools: Mapping[str, Descriptor]
     for key in missing:
         close = did_you_mean(find_similar_names(key, list(tools)))
         made.problems.append(Problem(f"tools.{key}", f"there is no tool {key}{close}"))
-    return made._replace(handler=_shaping_handler(shaped, handler)) if shaped else made
+    mask = bool(fields.get("mask_errors", False))
+    return made._replace(handler=_shaping_handler(shaped, handler, mask)) if shaped else made
 
 
-def _shaping_handler(shaped: Mapping[str, ShapedTool], handler: Handler) -> Handler:
-    """Return the handler of a server with shaped tools."""
+def _shaping_handler(shaped: Mapping[str, ShapedTool], handler: Handler, mask: bool) -> Handler:
+    """Return the handler of a server with shaped tools; `mask` hides the messages of exceptions."""
 
     def run(call: Call) -> Events:
         one = shaped.get(call.target.get(SHAPED, ""))
-        return handler(call) if one is None else run_alone(one, call, handler)
+        return handler(call) if one is None else run_alone(one, call, handler, mask)
 
     return run

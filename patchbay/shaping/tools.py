@@ -1,7 +1,7 @@
 """What a configuration says about a tool that another server lists, and the tool that callers then see.
 
-A toolset says it about tools of other servers, a mount about its own. An annotation may only become stricter: no
-configuration calls a tool harmless that its server does not call so.
+A toolset says it about tools of other servers, every other configuration about those of its own server. An annotation
+may only become stricter: no configuration calls a tool harmless that its server does not call so.
 Source: MCP specification 2026-07-28, schema, ToolAnnotations (the defaults of the hints).
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from patchbay.activation import Call, Events, without_tasks
+from patchbay.activation import Call, Events, Handler, activate, share_time_limits, without_tasks
 from patchbay.client.contracts.drift import HINT_DEFAULTS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ConfigError
@@ -104,13 +104,20 @@ def shape_tool(place: str, tool: Descriptor, name: str, shape: ToolShape) -> Sha
     return ShapedTool(wire, min(limits, default=None), shaping, shape.result)
 
 
-def run_alone(shaped: ShapedTool, call: Call, handler: Callable[[Call], Events]) -> Events:
+def run_alone(shaped: ShapedTool, call: Call, handler: Handler, mask: bool) -> Events:
     """Return the events of a call of a shaped tool of the server itself.
 
-    A mounted server makes no task of a call whose result an expression shapes: it would give its own result later.
+    Its own activation gives the ending from which the result is made, and the failure whose message may name arguments;
+    `mask` as in `activate`. A mounted server makes no task of a call whose result an expression shapes: it would give
+    its own result later.
     """
     capabilities = without_tasks(call.capabilities) if shaped.expression else call.capabilities
-    return shaped.run(call, lambda given: handler(replace(call, arguments=given, capabilities=capabilities)))
+
+    def begin(given: dict[str, Any]) -> Events:
+        inner = replace(call, arguments=given, capabilities=capabilities)
+        return share_time_limits(call, inner, activate(handler, inner, mask, is_inner=True))
+
+    return shaped.run(call, begin)
 
 
 def _check_result(place: str, tool: Descriptor, expression: str) -> None:

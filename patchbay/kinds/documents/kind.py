@@ -6,6 +6,7 @@ from importlib import import_module
 
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
+from patchbay.shaping.own_tools import check_own_tools
 
 PARTS = "patchbay.kinds.documents.parts"
 """The module that makes the parts of a server; with it come the index, the search and front matter."""
@@ -13,7 +14,7 @@ PARTS = "patchbay.kinds.documents.parts"
 FIELDS = frozenset(
     [
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
-        *("limits", "listing", "activity", "mask_errors", "root", "server_info"),
+        *("tools", "limits", "listing", "activity", "mask_errors", "root", "server_info"),
     ]
 )
 
@@ -22,6 +23,7 @@ def _check(fields: Fields, where: str) -> None:
     root = fields.get("root", "")
     if not root.startswith(("/", "~/")):
         raise ConfigError(where, "root", f"expected the folder of the documents as /... or ~/...; this is {root!r}")
+    check_own_tools(fields, where)
 
 
 def _make_parts(server: ConfiguredServer) -> ServerParts:

@@ -20,6 +20,7 @@ from patchbay.kinds.documents.handler import (
     library_of,
 )
 from patchbay.occurrences.event_types import DOCUMENT_SCHEMA, event_type
+from patchbay.shaping.own_tools import shape_own_tools
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}
@@ -37,9 +38,10 @@ def make_parts(server: ConfiguredServer) -> ServerParts:
     name, root = server.name, server.fields["root"]
     template = _template(name)
     library = library_of(server.hub, name, root) if server.hub is not None else None
+    own = shape_own_tools(name, server.fields, {one.name: one for one in _tools()}, documents_handler(name, root))
     return ServerParts(
-        documents_handler(name, root),
-        {one.name: one for one in _tools()},
+        own.handler,
+        own.tools,
         _resources(name, library) if library is not None else {},
         {template.name: template},
         events={
@@ -47,7 +49,7 @@ def make_parts(server: ConfiguredServer) -> ServerParts:
                 CHANGED, f"A document of {name} changed.", DOCUMENT_SCHEMA, {"resource": "uri"}, "static"
             )
         },
-        problems=(*_folder_problems(root), *_left_out(name, library)),
+        problems=(*_folder_problems(root), *_left_out(name, library), *own.problems),
         description=f"The documents of {name}",
         fields={"completions": {template.name: {"path": {"function": "paths"}}}},
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchbay.config import LISTING_MEMBERS
 from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
 from patchbay.shaping.tools import AS_IT_IS, ToolShape, check_shape, parse_shape
@@ -94,6 +95,11 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
     if not toolset.patterns:
         sentence = 'expected "include", "tools", "resources" or "prompts": a toolset chooses entries of other servers'
         raise ConfigError(where, "", sentence)
+    for member in LISTING_MEMBERS:
+        if member in fields and member in fields.get("listing", {}):
+            raise ConfigError(
+                where, f"listing.{member}", f"expected it once: the field {member} of the toolset says it"
+            )
     for member in ("include", "exclude", "resources", "prompts"):
         for number, pattern in enumerate(fields.get(member, ())):
             if member not in ("resources", "exclude") or not is_uri_pattern(pattern):

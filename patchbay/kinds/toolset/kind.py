@@ -20,8 +20,8 @@ from patchbay.kinds.toolset.readable_entries import make_readable, origins_of
 from patchbay.kinds.toolset.selection import choose_tools
 from patchbay.shaping.tools import ShapedTool
 
-OWN_FIELDS = ("include", "exclude", "rights")
-"""The fields that no other kind has."""
+OWN_FIELDS = ("include", "exclude", "rights", "search", "scripts")
+"""The fields that no other kind has, or that mean something else there."""
 
 FIELDS = frozenset(
     [

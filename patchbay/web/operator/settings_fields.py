@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.config import SCHEMA
+from patchbay.config import LISTING_MEMBERS, SCHEMA
 from patchbay.kind import find_kind
 
 SECTIONS = (
@@ -224,6 +224,8 @@ def _fields_of(
         yield FormField(keys, label, hint, "hosts", options, default=options[0][1])
     elif kind == "object" and "properties" in schema and not above:
         for inner, each in schema["properties"].items():
+            if server_kind == "toolset" and name == "listing" and inner in LISTING_MEMBERS:
+                continue  # a toolset has them among its own fields
             if server_kind != "openapi" and each.get("description", "").startswith(_API):
                 continue
             for one in _fields_of(inner, each, server_kind, keys):

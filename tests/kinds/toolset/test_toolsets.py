@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -297,3 +298,34 @@ def test_every_word_that_matches_nothing_names_the_nearest_one(tmp_path: Path) -
     hub = hub_with(tmp_path, {"book.json": orjson.dumps(BOOK).decode(), "release.json": wrong})
     assert problems(hub) == NEAREST
     hub.close()
+
+
+@pytest.mark.parametrize("fields", [{"search": True}, {"listing": {"search": True}}])
+def test_a_toolset_lists_the_search_in_place_of_its_tools(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """TOOLSETS section 1: `search` stands beside the tools; in `listing`, as at other servers, it means the same."""
+    hub = hub_with(tmp_path, {"release.json": toolset(include=["git.*"], **fields)})
+    assert set(listed(hub)) == {"search_tools", "call_tool"}
+    assert hub.call("release", "status").text == "clean"
+    hub.close()
+
+
+@pytest.mark.parametrize("fields", [{"scripts": "also"}, {"listing": {"scripts": "also"}}])
+def test_a_toolset_lists_the_tools_of_scripts(tmp_path: Path, fields: dict[str, Any]) -> None:
+    hub = hub_with(tmp_path, {"release.json": toolset(include=["git.status"], **fields)})
+    assert set(listed(hub)) == {"find_tools", "run_script", "status"}
+    hub.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (toolset(include=["git.*"], search=True, listing={"search": True}), "listing.search", "expected it once"),
+        (toolset(include=["git.*"], scripts="of"), "scripts", "off"),
+        (toolset(include=["git.*"], search="yes"), "search", "true or false"),
+        ('{"search": true}', "search", '"kind": "toolset"'),
+    ],
+)
+def test_a_wrong_listing_of_a_toolset_is_refused_with_its_place(text: str, place: str, words: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text.encode(), "release.json")
+    assert raised.value.path == place and words in raised.value.message

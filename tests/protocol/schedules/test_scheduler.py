@@ -159,7 +159,8 @@ def test_a_change_of_the_schedule_counts_without_a_restart(hub: Hub) -> None:
         ({"schedule": "@daily", "timezone": "Mars/Base"}, "tools.greet.schedule", "Europe/Berlin"),
         ({"schedule": "@daily", "arguments": {"nam": 1}}, "tools.greet.arguments", "name"),
         ({"schedule": "@daily", "max_delay": 0}, "tools.greet.max_delay", "1"),
-        ({"arguments": {}}, "tools.greet", "schedule"),
+        ({"arguments": {"name": "Ada"}}, "tools.greet.arguments.name", "object"),
+        ({"max_delay": 60}, "tools.greet", "schedule"),
     ],
 )
 def test_a_wrong_schedule_is_a_problem_with_its_place(

@@ -83,6 +83,9 @@ def test_a_server_has_the_fields_of_its_kind_alone() -> None:
     assert not {"isolation", "requirements", "tools.wait.approve"} & set(program)
     assert "reads" not in url and "headers" in url
     assert {"document", "base"} <= set(fields("openapi")) and "root" in fields("documents")
+    assert {"search", "scripts", "listing.always"} <= set(fields("toolset"))
+    assert not {"listing.search", "listing.scripts"} & set(fields("toolset")) and "search" not in python
+    assert {"listing.search", "listing.scripts"} <= set(python)
 
 
 def test_every_field_of_the_schema_that_a_control_can_show_is_in_a_form() -> None:
