@@ -33,6 +33,7 @@ from patchbay.events import Ask, Detach, Done, Event, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
+from patchbay.protocol.completion import without_hidden
 from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.jobs.deferring import defer, is_job
 from patchbay.protocol.lists import APPS
@@ -161,7 +162,11 @@ def relay(context: RequestContext) -> Answers:
         if fold.ending is None or fold.ending.result is None:
             raise ToolFailed(" ".join(block.get("text", "") for block in fold.result()["content"]))
         cache = not context.request.method.startswith(("completion/", "tasks/"))
-        return stamped(passed_on(dict(fold.ending.result), context), context.server, context.caller.revision, cache)
+        result = dict(fold.ending.result)
+        completion = result.get("completion") if context.request.method == "completion/complete" else None
+        if isinstance(completion, Mapping):
+            result["completion"] = without_hidden(context, completion)
+        return stamped(passed_on(result, context), context.server, context.caller.revision, cache)
 
     yield from _conversation(context, _work(context, None, call, context.server.activate(here, call), answer))
 

@@ -1,7 +1,8 @@
 """`completion/complete`: values for a prompt's or a template's argument, from the server's `completions`.
 
 At most 100 values that begin with the typed text, ignoring case. The configuration lists the values, or names a
-function of the definition that returns them.
+function of the definition that returns them. A value of a template that leads to a URI which a denial forbids, or which
+a toolset excludes, is left out.
 Source: MCP specification, server/utilities/completion.
 """
 
@@ -14,6 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.activation import Call, Events
+from patchbay.catalogue.reading.toolset_templates import excludes_uri
+from patchbay.catalogue.reading.uri_templates import expand_template
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
@@ -45,19 +48,20 @@ def complete(context: RequestContext) -> dict[str, Any]:
     typed = argument.get("value", "")
     if not isinstance(typed, str):
         raise InvalidParams("params.argument.value has to be a string")
-    descriptor, server = _referred(context, reference), context.server
-    _check_argument(descriptor, argument["name"])
+    entry, server = _referred(context, reference), context.server
+    _check_argument(entry, argument["name"])
+    descriptor = entry
     if descriptor.origins:
         call = _call(context, {})
         server, descriptor = context.services.catalogue.hub.find_origin(descriptor, call)
         if server.upstream is not None:
-            completion = _ask_mount(context, server, descriptor, call)
+            completion = without_hidden(context, _ask_mount(context, server, descriptor, call))
             return stamped({"completion": completion}, context.server, context.caller.revision)
     configured = server.config.get("completions", {}).get(descriptor.name, {})
     known = configured.get(argument["name"], [])
     if isinstance(known, Mapping):
         known = _suggestions(context, server, descriptor, known["function"], typed)
-    values = [value for value in known if value.lower().startswith(typed.lower())]
+    values = _shown(context, entry, [value for value in known if value.lower().startswith(typed.lower())])
     completion = {"values": values[:MAX_VALUES], "total": len(values), "hasMore": len(values) > MAX_VALUES}
     return stamped({"completion": completion}, context.server, context.caller.revision)
 
@@ -70,6 +74,36 @@ def check_reference(context: RequestContext) -> None:
     reference = context.params.get("ref")
     if isinstance(reference, Mapping):
         _referred(context, reference)
+
+
+def without_hidden(context: RequestContext, completion: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a completion of a mounted server without the values that lead to a URI which the caller may not read."""
+    values = completion.get("values")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        return dict(completion)
+    shown = _shown(context, _referred(context, context.params["ref"]), values)
+    left_out = () if len(shown) == len(values) else ("total",)  # how many are hidden is not told either
+    return {key: value for key, value in completion.items() if key not in left_out} | {"values": shown}
+
+
+def _shown(context: RequestContext, entry: Descriptor, values: list[str]) -> list[str]:
+    """Return the values of an argument that lead to no hidden URI; other arguments of a template may be unknown."""
+    if entry.kind != "template" or (context.catalogue.shows_everything and not entry.origins):
+        return values
+    given = context.params.get("context")
+    others = given.get("arguments") if isinstance(given, Mapping) else None
+    known = {name: text for name, text in others.items() if isinstance(text, str)} if isinstance(others, dict) else {}
+    argument = context.params.get("argument")
+    name = str(argument.get("name", "")) if isinstance(argument, Mapping) else ""
+    return [value for value in values if not _is_hidden(context, entry, {**known, name: value})]
+
+
+def _is_hidden(context: RequestContext, entry: Descriptor, arguments: Mapping[str, str]) -> bool:
+    """Whether a denial or a toolset keeps the URI of these arguments of a template from the caller."""
+    places = [(context.server.name, entry.name), *((one.server, one.name) for one in entry.origins)]
+    uris = [(server, expand_template(template, arguments)) for server, template in places]
+    is_excluded = bool(entry.origins) and excludes_uri(entry, uris[0][1])
+    return is_excluded or any(context.catalogue.forbids(server, uri) for server, uri in uris)
 
 
 def _call(context: RequestContext, arguments: dict[str, Any]) -> Call:

@@ -143,3 +143,82 @@ def test_suggestions_of_a_mounted_server_behind_a_toolset_count_on_it(tmp_path: 
             assert "too many calls of this entry" in refused and "far" not in refused
         finally:
             hub.close()
+
+
+FILES = """
+def file(path: str) -> str:
+    return path
+
+
+def _paths(value, arguments):
+    return ["public/a", "public/b", "secret/key", "Secret/other", "drafts/c"]
+"""
+FILES_URI = "files://{+path}"
+FILES_CONFIG = {
+    "isolation": "inline",
+    "resource_templates": {"file": {"uriTemplate": FILES_URI, "function": "file"}},
+    "completions": {FILES_URI: {"path": {"function": "_paths"}}},
+}
+
+
+@pytest.mark.parametrize("endpoint", ["files", "", "desk"])
+def test_no_value_leads_to_a_uri_that_a_denial_or_a_toolset_keeps_from_the_caller(
+    tmp_path: Path, endpoint: str
+) -> None:
+    """The number of the values counts those alone that the caller gets."""
+    sets = {"kind": "toolset", "resources": ["files.*"], "exclude": ["files://drafts/*"]}
+    hub = team_hub(
+        tmp_path,
+        {
+            "files.py": FILES,
+            "files.mcp.json": orjson.dumps(FILES_CONFIG).decode(),
+            "desk.json": orjson.dumps(sets).decode(),
+        },
+    )
+    grants = [{"to": ["*"], "may": ["read"], "on": ["files" if endpoint != "desk" else "desk"]}]
+    set_grants(hub, {"grants": grants, "denials": [{"to": ["key:ann"], "on": ["files.files://secret/*"]}]})
+    params = {"ref": {"type": "ref/resource", "uri": FILES_URI}, "argument": {"name": "path", "value": ""}}
+    found = [
+        hub.modern(endpoint, "completion/complete", params, headers=new_key(hub, name)).result["completion"]
+        for name in ("ann", "ben")
+    ]
+    drafts = [] if endpoint == "desk" else ["drafts/c"]
+    assert found[0]["values"] == ["public/a", "public/b", *drafts] and found[0]["total"] == 2 + len(drafts)
+    assert found[1]["values"] == ["public/a", "public/b", "secret/key", "Secret/other", *drafts]
+    hub.close()
+
+
+def answer_as_notes(handler: Handler, body: Json) -> bool:
+    """Answer as a server with one template whose variable it completes."""
+    capabilities: Json = {"resources": {}, "completions": {}}
+    answers = {
+        "initialize": {**INFO, "capabilities": capabilities},
+        "resources/list": {"resources": []},
+        "resources/templates/list": {"resourceTemplates": [{"name": "note", "uriTemplate": "notes://{folder}/{name}"}]},
+        "completion/complete": {"completion": {"values": ["public", "secret", "other"], "total": 3}},
+    }
+    if body["method"] in answers:
+        handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": answers[body["method"]]})
+    return body["method"] in answers
+
+
+@pytest.mark.parametrize("endpoint", ["far", "", "shown"])
+def test_no_value_of_a_mounted_server_leads_to_a_denied_uri(tmp_path: Path, endpoint: str) -> None:
+    """The other variables of the template are not known yet: a denial of the whole folder covers its name."""
+    with serving() as start:
+        mount = {"kind": "upstream", "address": start(first=answer_as_notes).url, "era": "legacy"}
+        shown = {"kind": "toolset", "resources": ["far.*"]}
+        hub = team_hub(tmp_path, {"far.json": orjson.dumps(mount).decode(), "shown.json": orjson.dumps(shown).decode()})
+        until(lambda: hub.catalogue.find("shown").templates, "the template of the mounted server")
+        denials = [{"to": ["key:ann"], "on": ["far.notes://secret/*", "far.notes://other/one"]}]
+        set_grants(hub, {"grants": [{"to": ["*"], "may": ["read"], "on": ["far", "shown"]}], "denials": denials})
+        reference = {"type": "ref/resource", "uri": "notes://{folder}/{name}"}
+        params: Json = {"ref": reference, "argument": {"name": "folder", "value": ""}}
+        ann, ben = new_key(hub, "ann"), new_key(hub, "ben")
+        found = hub.modern(endpoint, "completion/complete", params, headers=ann).result["completion"]
+        assert found["values"] == ["public", "other"] and "total" not in found
+        assert hub.modern(endpoint, "completion/complete", params, headers=ben).result["completion"]["total"] == 3
+        params["context"] = {"arguments": {"name": "one"}}
+        found = hub.modern(endpoint, "completion/complete", params, headers=ann).result["completion"]
+        assert found["values"] == ["public"]
+        hub.close()

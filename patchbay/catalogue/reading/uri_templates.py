@@ -1,4 +1,4 @@
-"""Match URIs against URI templates and return the variables (RFC 6570, levels 1 to 3).
+"""Match URIs against URI templates and return the variables, or expand templates (RFC 6570, levels 1 to 3).
 
 `{name}` does not match a `/`, `{+name}` does; query variables are optional; values are percent-decoded. Matching never
 backtracks over more than one variable, so the time is linear in the length of an untrusted URI.
@@ -7,14 +7,18 @@ backtracks over more than one variable, so the time is linear in the length of a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from patchbay.errors import ConfigError, InvalidParams
 
 MAX_URI_CHARACTERS = 8192
 """Maximum characters of a URI that is matched."""
+
+_RESERVED = ":/?#[]@!$&'()*+,;="
+"""Characters that stay as they are in a value of `{+name}` and `{#name}` (RFC 6570, section 3.2.3)."""
 
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)([A-Za-z0-9_.%,]+)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -42,6 +46,25 @@ class UriTemplate:
             elif not _query(names[1:], text, uri, values):
                 return None
         return values
+
+
+def expand_template(template: str, values: Mapping[str, str]) -> str:
+    """Return the URI of a template; a variable without a value is empty. Raises ConfigError for an invalid template."""
+    return "".join(piece if isinstance(piece, str) else _expand(*piece, values) for piece in _pieces(template))
+
+
+def _expand(operator: str, names: tuple[str, ...], values: Mapping[str, str]) -> str:
+    """Return the text of one expression (RFC 6570, sections 3.2.2 to 3.2.9)."""
+    known = [
+        (name, quote(values[name], _RESERVED if operator in ("+", "#") else "")) for name in names if name in values
+    ]
+    if operator in (";", "?", "&"):
+        texts = [name if operator == ";" and not text else f"{name}={text}" for name, text in known]
+    else:
+        texts = [text for _, text in known]
+    between = {"": ",", "+": ",", "#": ",", "?": "&"}.get(operator, operator)
+    first = operator if texts and operator != "+" else ""
+    return first + between.join(texts)
 
 
 def percent_decode(text: str, uri: str) -> str:

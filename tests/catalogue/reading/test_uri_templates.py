@@ -9,7 +9,7 @@ import uritemplate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.catalogue.reading.uri_templates import compile_template
+from patchbay.catalogue.reading.uri_templates import compile_template, expand_template
 from patchbay.errors import ConfigError, InvalidParams
 
 
@@ -75,3 +75,17 @@ def test_a_hostile_uri_takes_no_time(template: str, uri: str) -> None:
     begun = time.thread_time()
     assert compile_template(template).match(uri) is None
     assert time.thread_time() - begun < 1
+
+
+@given(
+    st.sampled_from(
+        [
+            *("a://{x}/{y}", "a://{+x}", "a://f{#x}", "a://f{.x,y}", "a:/{/x,y}", "a://f{;x,y}", "a://q{?x,y}"),
+            *("a://q?z=1{&x}", "a://{x,y}", "{+x}", "a://{x}.json{?y}"),
+        ]
+    ),
+    st.dictionaries(st.sampled_from("xy"), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="%"))),
+)
+def test_a_template_is_expanded_as_the_standard_says(template: str, values: dict[str, str]) -> None:
+    """RFC 6570, section 3.2; a variable without a value is left out."""
+    assert expand_template(template, values) == uritemplate.expand(template, {**values})
