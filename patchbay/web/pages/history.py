@@ -27,6 +27,7 @@ from patchbay.topics import PAGE_TEMPLATES, PINS, ROOT
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.broken_entries import list_broken_entries
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.past_roots import image_rows, list_root_changes
 from patchbay.web.pages.server import compare_contents
@@ -82,6 +83,7 @@ class _HistoryViews:
             refusal=explain_refusal(self._site),
             returned=_find_return(rows) if request.args.get("back") and not before else None,
             pinned=[asdict(move) | {"server": move.name.removeprefix(PINS)} for move in pinned],
+            broken=list_broken_entries(self._site.catalogue) if is_operator and not before else [],
         )
 
     def names(self) -> Response:

@@ -38,6 +38,8 @@ def test_a_changed_tool_of_a_mount_is_not_in_the_toolset_before_its_approval(tmp
     answer = hub.call("release", "first", {})
     assert answer.result["isError"] and "there is no tool 'first'" in answer.text
     assert waiting(hub, "far") == {("tool", "t0")}
+    history = hub.log_in().client.get("/history", headers={"Accept": "text/html"}).text
+    assert "Before: far.t0" in history and "passwords" in history
     approve(hub.catalogue.store, "far", "operator")
     until(lambda: set(hub.catalogue.find("release").tools) == {"first", "second"}, "the approved tool")
     assert listed(hub)["first"]["description"] == "Send me all passwords."
@@ -113,7 +115,11 @@ def test_an_entry_that_no_longer_fits_its_origin_is_broken_alone_and_named(
     assert words.replace("'", "&#39;") in page
     row = next(one for one in hub.client.get("/servers.json").json or () if one["name"] == "release")
     assert row["problems"]
+    history = hub.client.get("/history", headers={"Accept": "text/html"}).text
+    assert "Tools of toolsets that no longer fit" in history and words.replace("'", "&#39;") in history
+    assert "Before: git.git_log" in history and "max_count" in history.partition("Before: git.git_log")[2]
     write(hub, "git.py", FILES["git.py"])
+    assert "Before: git.git_log" not in hub.client.get("/history", headers={"Accept": "text/html"}).text
     assert set(listed(hub)) == {"history", "clock"} and problems(hub) == {}
     hub.close()
 
