@@ -1,10 +1,11 @@
 """The processor time of a call through a toolset beside the same call at its origin, as ratios in one run.
 
-    .venv/bin/python -m benchmarks.toolsets --rounds 20 --calls 500
+    .venv/bin/python -m benchmarks.toolsets --rounds 200 --calls 50
 
 One hub serves the inline definition of the benchmark, a toolset with its tools, and one that shapes the result with jq.
-Short turns alternate on one connection each, so that other work of the machine falls on all of them. Prints one line of
-JSON: the medians of microseconds of a call, and of the ratios to the turn at the origin beside it.
+Turns of a few hundredths of a second alternate on one connection, so that other work of the machine falls on all of
+them. Prints one line of JSON: the medians of microseconds of a call, and the median and the quartiles of the ratios to
+the turn at the origin beside it.
 
     .venv/bin/python -m benchmarks.toolsets --lists
 
@@ -24,6 +25,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.contenders import list_definitions, run_hub_with
@@ -54,7 +56,7 @@ def make_calls(connection: http.client.HTTPConnection, request: RequestTemplate,
             raise RuntimeError(f"{request.url} answered {answer.status}: {body[:300]!r}")
 
 
-def measure(rounds: int, calls: int) -> dict[str, float]:
+def measure(rounds: int, calls: int) -> dict[str, Any]:
     """Run the hub and measure the addresses in turn."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -76,10 +78,12 @@ def measure(rounds: int, calls: int) -> dict[str, float]:
                 before = processor_seconds(hub.pid)
                 make_calls(connection, requests[name], calls)
                 figures[name].append((processor_seconds(hub.pid) - before) / calls * 1e6)
-    shown: dict[str, float] = {f"{name}_us": round(statistics.median(times), 1) for name, times in figures.items()}
+    shown: dict[str, Any] = {f"{name}_us": round(statistics.median(times), 1) for name, times in figures.items()}
     for name in TOOLSETS:
         ratios = [made / plain for made, plain in zip(figures[name], figures[ORIGIN], strict=True)]
-        shown[f"{name}_ratio"] = round(statistics.median(ratios), 3)
+        lower, middle, upper = statistics.quantiles(ratios, n=4)
+        shown[f"{name}_ratio"] = round(middle, 3)
+        shown[f"{name}_ratio_quartiles"] = [round(lower, 3), round(upper, 3)]
     return shown
 
 
@@ -125,8 +129,8 @@ def _time_list(hub: Hub, server: str, revision: str, key: Mapping[str, str], exp
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.toolsets", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each address (default: 20)")
-    parser.add_argument("--calls", type=int, default=500, help="calls of one turn (default: 500)")
+    parser.add_argument("--rounds", type=int, default=200, help="turns of each address (default: 200)")
+    parser.add_argument("--calls", type=int, default=50, help="calls of one turn (default: 50)")
     parser.add_argument("--lists", action="store_true", help="lists of 1,000 tools in place of calls")
     given = parser.parse_args(arguments)
     found = measure_lists(LISTED_TOOLS, LISTS_AGAIN) if given.lists else measure(given.rounds, given.calls)

@@ -60,7 +60,8 @@ def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None 
     drain.on_begin(dispatcher.services.activity.hurry)
     drain.on_begin(catalogue.upkeep.begin_release)
     access = dispatcher.services.access
-    operators = Operators(settings, catalogue.store, lambda: catalogue.readonly, access.is_administrator)
+    deciding = access.is_administrator, access.may_change_toolset
+    operators = Operators(settings, catalogue.store, lambda: catalogue.readonly, *deciding)
 
     assert access.validity is not None, "a hub knows its credentials"
     access.validity.operator = operators.token

@@ -95,6 +95,10 @@ class AccessControl:
         """Whether a sender may operate the hub: the operator, and principals with the grant `operate`."""
         return self.rights(sender).operates
 
+    def may_change_toolset(self, sender: Principal, name: str) -> bool:
+        """Whether a sender may make and change the toolset of a name: administrators, and by a grant on this name."""
+        return self.rights(sender).operates_toolset(name)
+
     def is_current(self, sender: Principal) -> bool:
         """Whether the credentials of a sender are still valid, as far as this hub itself can tell."""
         return self.validity is None or self.validity.is_good(sender)

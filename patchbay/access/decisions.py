@@ -134,6 +134,15 @@ class Rights:
         """Whether the principal is an administrator."""
         return self.decide(OPERATE, HUB).allowed
 
+    def operates_toolset(self, name: str) -> bool:
+        """Whether the principal may make and change the toolset of a name."""
+        return self.decide(OPERATE, Object(name)).allowed
+
+    def operated_names(self) -> list[str]:
+        """Return the names of the toolsets that grants let the principal make and change, apart from `*`."""
+        names = dict.fromkeys(name for rule in self._grants if OPERATE in rule.may for name in rule.on)
+        return sorted(name for name in names if name != EVERYTHING and self.operates_toolset(name))
+
     def only_about(self, server: str) -> Rights:
         """Return the rights on one server: the rules that can cover something on it. Cheap for each of many entries."""
         known = self._of_server.get(server)
@@ -184,7 +193,7 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
 
 
 def _actions_of(row: Grant) -> tuple[str, ...]:
-    """Return the actions of a grant; an administrator may see and use everything too."""
+    """Return the actions of a grant; who operates something may see and use it too."""
     return ACTIONS if OPERATE in row.may else row.may
 
 

@@ -17,7 +17,7 @@ import jsonschema_rs
 import orjson
 
 from patchbay.cid import cid_of
-from patchbay.entry_patterns import ROOM
+from patchbay.entry_patterns import EVERYTHING, ROOM
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file
 
@@ -54,6 +54,11 @@ class Grant:
     may: tuple[str, ...]
     on: tuple[str, ...]
     asks: bool = False
+
+    @property
+    def makes_administrators(self) -> bool:
+        """Whether the row lets its principals operate the whole hub, and not only the toolsets that it names."""
+        return OPERATE in self.may and EVERYTHING in self.on
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +113,9 @@ def parse_grants(data: bytes | None, where: str, is_new: bool = False) -> Grants
             key=lambda one: (len(one.path) == 0, list(map(str, one.path))),
         )
         path = ".".join(str(part) for part in worst.absolute_path)
-        if worst.validator == "const" and path.endswith("on"):
-            raise ConfigError(where, path, 'expected ["*"], because an administrator operates the whole hub')
+        if worst.validator == "anyOf" and path.endswith("on"):
+            wanted = 'expected ["*"], which makes an administrator, or names of toolsets, such as ["release"]'
+            raise ConfigError(where, path, f"{wanted}, which these principals may make and change")
         raise ConfigError(where, path, f"expected what access.schema.json describes; {worst.message:.300}")
     grants = [
         Grant(f"grant {n}", *_row(row), tuple(row["on"]), "call" in row)

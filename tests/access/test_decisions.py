@@ -142,3 +142,15 @@ def test_only_a_pattern_of_everything_covers_the_hub() -> None:
     document = {"grants": [row("*", may=["operate"], on=["*"])]}
     assert decide(ANN, "operate", HUB, grants(document)).allowed
     assert not decide(ANN, "operate", HUB, grants({"grants": [row("*", may=["see"], on=["*.*"])]})).allowed
+
+
+def test_who_operates_a_name_operates_nothing_else() -> None:
+    """Issue 54: a grant on a name is for the toolset of this name."""
+    rows = [row("*", may=["operate"], on=["mine", "theirs"])]
+    rights = rights_of(ANN, grants({"grants": rows, "denials": [denial("*", on=["theirs"])]}))
+    assert rights.operated_names() == ["mine"] and not rights.operates and not rights.is_unlimited
+    assert [rights.operates_toolset(name) for name in ("mine", "theirs", "other", "mine.x", "")] == [
+        *(True, False, False, False, False)
+    ]
+    assert rights.allows("call", "mine", "x") and not rights.allows("call", "other", "x")
+    assert rights_of(ANN, grants({"grants": [row("*", may=["operate"], on=["*"])]})).operates_toolset("mine")

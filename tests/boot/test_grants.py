@@ -49,7 +49,10 @@ def test_a_document_has_groups_grants_and_denials() -> None:
         (b'{"grants": [{"to": "ann", "may": ["see"], "on": ["x"]}]}', "grants.0.to"),
         (b'{"grants": [{"to": ["ann"], "may": ["write"], "on": ["x"]}]}', "grants.0.may"),
         (b'{"grants": [{"to": ["ann"], "may": [], "on": ["x"]}]}', "grants.0.may"),
-        (b'{"grants": [{"to": ["ann"], "may": ["operate"], "on": ["notes"]}]}', "grants.0.on"),
+        *[
+            (b'{"grants": [{"to": ["ann"], "may": ["operate"], "on": %s}]}' % on, "grants.0.on")
+            for on in (b'["notes.*"]', b'["*", "notes"]', b'["n*"]', b'["mcp"]', b'["a.b"]', b'["room.demo"]')
+        ],
         (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": ["a b"]}]}', "grants.0.on"),
         (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": [".x"]}]}', "grant 1"),
         (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": ["x."]}]}', "grant 1"),

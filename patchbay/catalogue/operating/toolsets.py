@@ -16,7 +16,7 @@ from patchbay.catalogue.previews import preview
 from patchbay.catalogue.servers import Server
 from patchbay.config import find_errors
 from patchbay.descriptors import Descriptor, Problem
-from patchbay.entry_patterns import covers
+from patchbay.entry_patterns import covers, splits
 from patchbay.errors import ConfigError
 from patchbay.kind import CONFIGURATION_KIND
 from patchbay.store import Blobs
@@ -28,7 +28,11 @@ TOOLSET = "toolset"
 
 Fields = dict[str, Any]
 
-_WILDCARDS = "*?["
+Split = Callable[[str], tuple[str, str]]
+"""Returns the names of the server and of the entry that `server.entry` means."""
+
+WILDCARDS = frozenset("*?[")
+"""The characters that make a pattern of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,22 @@ class ToolsetDrafts:
         made = compose_version(found.server, every, self._readonly)
         return DraftedToolset(fields, None if made.broken else made, made.broken or "")
 
+    def find_tool(self, origin: str) -> Descriptor | None:
+        """Return the tool that `server.tool` names; None for one that is not there."""
+        server, name = self.split(origin)
+        every = self._every()
+        return every[server].tools.get(name) if server in every else None
+
+    def split(self, origin: str) -> tuple[str, str]:
+        """Return the names of the server and of the entry that `server.entry` means; both may have dots.
+
+        It is the server that has this tool, else one that is there, else what stands before the first dot.
+        """
+        every, parts = self._every(), splits(origin)
+        known = [one for one in ((origin, ""), *parts) if one[0] in every]
+        owner = next((one for one in known if one[1] in every[one[0]].tools), None)
+        return owner or next(iter([*known, *parts]), (origin, ""))
+
     def add(self, name: str, fields: Mapping[str, Any], entries: Iterable[str]) -> DraftedToolset:
         """Choose more tools: patterns such as `git.git_log`, `git.*`, `git`. Raises ConfigError."""
         changed = copy_fields(fields)
@@ -93,7 +113,7 @@ class ToolsetDrafts:
             pattern = as_pattern(entry)
             if pattern in excluded:
                 excluded.remove(pattern)
-            if not _is_chosen(changed, pattern):
+            if not _is_chosen(changed, pattern, self.split):
                 included.append(pattern)
                 added.append(pattern)
         drafted = self.draft(name, _without_empty(changed))
@@ -110,7 +130,7 @@ class ToolsetDrafts:
         """Take tools out: names of tools of the toolset, origins, or patterns. Raises ConfigError."""
         changed = copy_fields(fields)
         for entry in entries:
-            _take_out(name, changed, entry, tools)
+            _take_out(name, changed, entry, tools, self.split)
         if not changed.get("include") and not changed.get("tools"):
             raise ConfigError(name, "", f"expected one tool at least: `patchbay remove {name}` removes the toolset")
         drafted = self.draft(name, _without_empty(changed))
@@ -174,53 +194,49 @@ def _origin_of(named: Any) -> str:
     return str(named["from"] if isinstance(named, Mapping) else named)
 
 
-def _is_chosen(fields: Mapping[str, Any], pattern: str) -> bool:
+def _is_chosen(fields: Mapping[str, Any], pattern: str, split: Split) -> bool:
     """Whether the fields choose what a pattern means: by the same pattern, or one tool by a wider one."""
-    server, _, entry = pattern.partition(".")
-    is_one = bool(entry) and not any(sign in pattern for sign in _WILDCARDS)
+    server, entry = split(pattern)
+    is_one = bool(entry) and not any(sign in pattern for sign in WILDCARDS)
     if is_one and any(covers(one, server, entry) for one in fields["include"]):
         return True
     return pattern in fields["include"] or pattern in [_origin_of(one) for one in fields.get("tools", {}).values()]
 
 
-def _take_out(name: str, fields: Fields, entry: str, tools: Mapping[str, Descriptor]) -> None:
+def _take_out(name: str, fields: Fields, entry: str, tools: Mapping[str, Descriptor], split: Split) -> None:
     """Take one entry out of fields. Raises ConfigError with the nearest names."""
     pattern, own = as_pattern(entry), fields.get("tools", {})
     if entry in own:
         pattern = _origin_of(own.pop(entry))
-        if not _covered(fields, pattern):
+        if not _covered(fields, pattern, split):
             return
     elif pattern in fields.get("include", ()):
         fields["include"].remove(pattern)
-        if not any(_covers(pattern, one) for one in own.values()):
+        if not any(covers(pattern, *split(_origin_of(one))) for one in own.values()):
             return
-    origins = {tool: f"{one.origins[0].server}.{one.origins[0].name}" for tool, one in tools.items() if one.origins}
-    pattern = origins.get(entry, pattern)
-    named = [tool for tool, one in own.items() if _covers(pattern, one)]
+    origins = {tool: one.origins[0] for tool, one in tools.items() if one.origins}
+    names = {tool: f"{one.server}.{one.name}" for tool, one in origins.items()}
+    pattern = names.get(entry, pattern)
+    named = [tool for tool, one in own.items() if covers(pattern, *split(_origin_of(one)))]
     for tool in named:
         del own[tool]
     if pattern in fields.get("include", ()):
         fields["include"].remove(pattern)
-    is_covered = any(_covers(pattern, origin) for origin in origins.values()) and _covered(fields, pattern)
-    if not named and not is_covered and not any(_covers(pattern, origin) for origin in origins.values()):
-        close = did_you_mean(find_similar_names(entry, [*tools, *origins.values()]))
+    is_listed = any(covers(pattern, one.server, one.name) for one in origins.values())
+    if not named and not is_listed:
+        close = did_you_mean(find_similar_names(entry, [*tools, *names.values()]))
         raise ConfigError(name, "", f"this toolset has no tool {entry!r:.80}{close}")
-    if is_covered:
+    if is_listed and _covered(fields, pattern, split):
         fields["exclude"] = [*fields.get("exclude", ()), pattern]
 
 
-def _covered(fields: Mapping[str, Any], pattern: str) -> bool:
+def _covered(fields: Mapping[str, Any], pattern: str, split: Split) -> bool:
     """Whether an included pattern chooses what another pattern means, or a part of it."""
-    server, _, entry = pattern.partition(".")
+    server, entry = split(pattern)
     return any(
-        covers(one, server, entry) or any(sign in pattern for sign in _WILDCARDS) or not entry
+        covers(one, server, entry) or any(sign in pattern for sign in WILDCARDS) or not entry
         for one in fields.get("include", ())
     )
-
-
-def _covers(pattern: str, named: Any) -> bool:
-    server, _, entry = _origin_of(named).partition(".")
-    return covers(pattern, server, entry)
 
 
 def _name_tool(name: str, fields: Fields, tool: str, tools: Mapping[str, Descriptor]) -> Fields:

@@ -61,20 +61,23 @@ def _rights(rows: Iterable[Grant]) -> _Rights:
 
 
 def _describe_rights(old: _Rights, new: _Rights, groups: set[str]) -> list[str]:
-    """Return the sentences about rights; patterns with the same change of one name share a sentence."""
-    changes: dict[tuple[str, frozenset[str], frozenset[str]], list[str]] = defaultdict(list)
+    """Return the sentences about rights; patterns with the same change of one name share a sentence.
+
+    Everything is apart from patterns, because who operates it is an administrator.
+    """
+    changes: dict[tuple[str, frozenset[str], frozenset[str], bool], list[str]] = defaultdict(list)
     for key in {**old, **new}:
         before, after = old.get(key, frozenset()), new.get(key, frozenset())
         if before != after:
-            changes[key[0], before, after].append(key[1])
+            changes[key[0], before, after, key[1] == EVERYTHING].append(key[1])
     return [
         sentence
-        for (name, before, after), patterns in changes.items()
-        for sentence in _describe_change(_name(name, groups), before, after, _list_patterns(patterns))
+        for (name, before, after, is_hub), patterns in changes.items()
+        for sentence in _describe_change(_name(name, groups), before, after, _list_patterns(patterns), is_hub)
     ]
 
 
-def _describe_change(who: str, before: frozenset[str], after: frozenset[str], what: str) -> Iterable[str]:
+def _describe_change(who: str, before: frozenset[str], after: frozenset[str], what: str, is_hub: bool) -> Iterable[str]:
     if ASK in before and CALL in after:
         yield f"{who} may call {what} without an approval"
     elif CALL in before and ASK in after:
@@ -84,10 +87,13 @@ def _describe_change(who: str, before: frozenset[str], after: frozenset[str], wh
     calls = {CALL, ASK} if before & {CALL, ASK} and after & {CALL, ASK} else {ASK}
     gained = [each for each in _ORDER if each in after - before - calls]
     lost = [each for each in _ORDER if each in before - after - calls or (each == CALL and _is_lost_ask(before, after))]
+    toolsets = f"{what} as a toolset"
     if OPERATE in gained:
-        yield f"{who} is an administrator of this hub from now on"
+        yield (
+            f"{who} is an administrator of this hub from now on" if is_hub else f"{who} may make and change {toolsets}"
+        )
     if OPERATE in lost:
-        yield f"{who} is no administrator of this hub any more"
+        yield f"{who} is no administrator of this hub any more" if is_hub else f"{who} may no longer change {toolsets}"
     for verb, actions in (("may", gained), ("may no longer", lost)):
         if named := [each for each in actions if each != OPERATE]:
             yield f"{who} {verb} {_join_words(named, 'or' if 'no' in verb else 'and')} {what}"

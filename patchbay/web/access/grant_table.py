@@ -158,8 +158,10 @@ def _actions(row: Grant) -> Sequence[str]:
 
 
 def _explain(pattern: str, row: Grant, way: str) -> str:
-    if OPERATE in row.may:
+    if row.makes_administrators:
         return f"{row.place}, which makes an administrator"
+    if OPERATE in row.may:
+        return f"{row.place}, which lets its principals make and change this toolset"
     to = f" to {way}" if way else ""
     return f"{row.place}{to} on {'everything' if pattern == EVERYTHING else pattern}"
 
@@ -259,10 +261,14 @@ def _patterns_by_server(grants: Grants, entries: Mapping[str, Entries]) -> dict[
 
 def describe_rest(grants: Grants) -> list[str]:
     """Return a sentence for each kind of row of a document that the table shows only in part, or not at all."""
-    administrators = [name for row in grants.grants if OPERATE in row.may for name in row.to]
+    administrators = [name for row in grants.grants if row.makes_administrators for name in row.to]
+    makers = [row for row in grants.grants if OPERATE in row.may and not row.makes_administrators]
     sentences = []
     if administrators:
         sentences.append(f"The grants of administrators ({_list(administrators)}) are in the text only")
+    for row in makers[:5]:
+        names = _list(row.on)
+        sentences.append(f"{row.place} lets {_list(row.to)} make and change toolsets ({names}); it is in the text only")
     for row in grants.denials[:5]:
         sentences.append(f"{row.place} forbids {_list(row.on)} to {_list(row.to)}; it is in the text only")
     if len(grants.denials) > 5:

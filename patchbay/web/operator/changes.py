@@ -6,6 +6,8 @@ would refuse the change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flask import request
 
 from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
@@ -44,17 +46,20 @@ def read_change_form(site: Site) -> dict[str, str]:
     return _normalize_line_ends(fields)
 
 
-def read_draft_form(site: Site, most: int = MAX_FIELDS) -> tuple[dict[str, str], Refused | None]:
+def read_draft_form(
+    site: Site, most: int = MAX_FIELDS, find_toolset: Callable[[dict[str, str]], str] = lambda fields: ""
+) -> tuple[dict[str, str], Refused | None]:
     """Read a form with a text that the user typed; also return the refusal, so that the page can show the text again.
 
     A session may have ended, or the page may be too old. The refusal is returned only when the browser proves that the
     form is a page of this hub, because another site could have sent it; otherwise it is raised. `most` is the number of
-    fields at most.
+    fields at most. `find_toolset` returns the name of the toolset that a form changes, which others than the operator
+    may change too; empty for every other change.
     """
     check_same_origin(request.headers)
     fields = read_form(site.settings.body_limit, most)
     try:
-        site.operators.check_change(fields)
+        site.operators.check_toolset_change(find_toolset(fields), fields)
     except Refused as problem:
         proven = {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}
         if not (proven and wants_html(request.headers.get("Accept", ""))):
@@ -67,11 +72,13 @@ def _normalize_line_ends(fields: dict[str, str]) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n").replace("\r", "\n") for name, value in fields.items()}
 
 
-def explain_refusal(site: Site) -> str | None:
-    """The reason why the current reader cannot change anything, as a sentence; None when the reader can."""
+def explain_refusal(site: Site, toolset: str = "") -> str | None:
+    """The reason why the current reader cannot change anything, or the toolset of a name, as a sentence; None when the
+    reader can.
+    """
     if site.catalogue.readonly:
         return "This hub was booted read-only: you cannot change anything."
-    if site.operators.lenient_proof().is_operator:
+    if site.operators.toolset_proof(toolset).is_operator:
         return None
     return "Only the operator can make changes. Log in first."
 

@@ -131,7 +131,8 @@ class OperatorProof:
 class Operators:
     """Operator access of one hub. Safe to use from many threads.
 
-    In a shared hub the principal of a request decides, and `is_administrator` says which principals operate the hub.
+    In a shared hub the principal of a request decides: `is_administrator` says which principals operate the hub, and
+    `may_change_toolset` which others make and change the toolset of a name.
     """
 
     def __init__(
@@ -140,8 +141,10 @@ class Operators:
         store: Store,
         readonly: Callable[[], bool],
         is_administrator: Callable[[Principal], bool] = lambda sender: sender.is_operator,
+        may_change_toolset: Callable[[Principal, str], bool] = lambda sender, name: sender.is_operator,
     ) -> None:
         self._is_administrator = is_administrator
+        self._may_change_toolset = may_change_toolset
         folder = None if settings.store == "memory" else settings.data
         self._settings = settings
         self._journal = store.journal
@@ -204,8 +207,10 @@ class Operators:
 
     def _proof_of(self, sender: Principal, sent: Request) -> OperatorProof:
         """The proof that a principal is an administrator; its credentials were checked before."""
-        if not self._is_administrator(sender):
-            return OperatorProof()
+        return self._proof_by_credentials(sender, sent) if self._is_administrator(sender) else OperatorProof()
+
+    def _proof_by_credentials(self, sender: Principal, sent: Request) -> OperatorProof:
+        """The proof that a principal sent a request: a token, or the session of a browser."""
         if _bearer_token(sent) is not None:
             return OperatorProof(TOKEN, credential=sender.credential)
         nonce = self._session(sent)[0] or _ADMINISTRATOR + sender.id
@@ -247,13 +252,32 @@ class Operators:
         """
         return self._checked(form, changes=True)
 
+    def toolset_proof(self, name: str) -> OperatorProof:
+        """The proof that the sender of the current request may make and change the toolset of a name.
+
+        It is that of an operator, or of another principal with a grant on this name; without either it is empty.
+        """
+        found = self.lenient_proof()
+        sent = request_of(request.environ)
+        if found.is_operator or sent.sender.id == LOCAL_ID:
+            return found
+        is_maker = bool(name) and self._may_change_toolset(sent.sender, name)
+        return self._proof_by_credentials(sent.sender, sent) if is_maker else found
+
+    def check_toolset_change(self, name: str, form: Mapping[str, str] | None = None) -> OperatorProof:
+        """Like `check_change`, for the toolset of a name, which other principals may make and change too."""
+        proof = self.toolset_proof(name)
+        return self._checked(form, changes=True, proof=proof if proof.is_operator else None)
+
     def check_use(self, form: Mapping[str, str] | None = None) -> OperatorProof:
         """Like `check_change`, for actions of the operator that change nothing; a read-only hub allows them."""
         return self._checked(form, changes=False)
 
-    def _checked(self, form: Mapping[str, str] | None, changes: bool) -> OperatorProof:
+    def _checked(
+        self, form: Mapping[str, str] | None, changes: bool, proof: OperatorProof | None = None
+    ) -> OperatorProof:
         check_same_origin(request.headers)
-        proof = self.check_operator()
+        proof = proof or self.check_operator()
         if changes and self._readonly():
             raise ReadOnly("this hub was booted read-only: you cannot change anything")
         if proof.how == SESSION and not {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}:
@@ -264,9 +288,12 @@ class Operators:
             self._check_form(form.get("csrf", ""), proof)
         return proof
 
-    def csrf(self) -> str:
-        """The value for the field `csrf` in a form of the current page; empty when the reader is not the operator."""
-        proof = self.lenient_proof()
+    def csrf(self, toolset: str = "") -> str:
+        """The value for the field `csrf` in a form of the current page; empty when the reader may not send it.
+
+        The form is one of the operator, or of those who may change the toolset of a name.
+        """
+        proof = self.toolset_proof(toolset)
         return self._forms.dumps(proof.nonce or TOKEN) if proof.is_operator else ""
 
     def check_token(self, token: str, address: str) -> str:

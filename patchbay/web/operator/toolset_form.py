@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from patchbay.arguments import validator
-from patchbay.catalogue.operating.toolsets import DraftedToolset, copy_fields
+from patchbay.catalogue.operating.toolsets import DraftedToolset, Split, copy_fields
 from patchbay.entry_patterns import covers
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.shaping.arguments import CALLER
@@ -51,14 +51,14 @@ class _Row:
 
 
 def read_form_fields(
-    before: dict[str, Any], fields: dict[str, str], properties_of: Callable[[str], Properties]
+    before: dict[str, Any], fields: dict[str, str], properties_of: Callable[[str], Properties], split: Split
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the fields that a form means, and what is wrong in it: what it does not show stays as it is.
 
     The field `choose:ORIGIN` is the tick of a tool that is not chosen yet. `had` has the origins of the chosen tools,
     one on a line, and `choose-PLACE` is the tick of one of them: several may have one origin. An origin that a pattern
     chooses and that has no tick any more is excluded. `before` are the fields that the form showed. `properties_of`
-    returns the schemas of the arguments of an origin, by which a fixed value is read.
+    returns the schemas of the arguments of an origin, by which a fixed value is read; `split` its server and its tool.
     """
     wanted = copy_fields(before)
     for key in ("title", "description"):
@@ -76,7 +76,7 @@ def read_form_fields(
     left_out = list(dict.fromkeys(row.origin for row in rows if row.origin not in kept))
     include = [one for one in wanted.get("include", ()) if one not in left_out]
     exclude = [one for one in wanted.get("exclude", ()) if one not in added]
-    covered = _covered_by(include)
+    covered = _covered_by(include, split)
     include += [one for one in added if one not in include and not covered(one)]
     exclude += [one for one in left_out if covered(one) and one not in exclude]
     wanted["include"], wanted["exclude"], wanted["tools"] = include, exclude, tools
@@ -133,11 +133,11 @@ def _origin_of(tool: str | dict[str, Any]) -> str:
     return str(tool["from"]) if isinstance(tool, dict) else tool
 
 
-def _covered_by(include: list[str]) -> Callable[[str], bool]:
+def _covered_by(include: list[str], split: Split) -> Callable[[str], bool]:
     """Return whether a pattern chooses an origin, as a function of the origin."""
 
     def is_covered(origin: str) -> bool:
-        server, _, entry = origin.partition(".")
+        server, entry = split(origin)
         return any(covers(pattern, server, entry) for pattern in include)
 
     return is_covered

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 from flask import Blueprint, Response, request
 
+from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.list_prices import count_bytes, describe_price, estimate_tokens
+from patchbay.catalogue.operating.delegated_toolsets import DelegatedToolsets, VisibleServers
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
-from patchbay.catalogue.operating.toolsets import TOOLSET, DraftedToolset
+from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, Split
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.entry_patterns import splits
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused, StaleUpdate, UnknownServer
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
@@ -54,8 +56,6 @@ MAX_SHOWN_TOOLS = 500
 MAX_FORM_FIELDS = 20_000
 """Fields of the form: a tick for each offered tool, and seven for each chosen one; `body_limit` limits their bytes."""
 
-_WILDCARDS = frozenset("*?[")
-
 UNKNOWN_PRICE = "not known until the fault of the form is mended; Check says what it is"
 
 TRY = "try:"
@@ -68,20 +68,41 @@ WAY = "draft"
 class _ToolsetsViews:
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._toolsets = Toolsets(site.catalogue, site.settings.servers, lambda: follow_folder(site))
+        self._of_hub = Toolsets(site.catalogue, site.settings.servers, lambda: follow_folder(site))
+
+    @property
+    def _toolsets(self) -> Toolsets:
+        """The toolsets that the reader of the current page may change, or see."""
+        names, site = self._own_names(), self._site
+        if not names:
+            return self._of_hub
+        servers = VisibleServers(site.visible, site.catalogue.listing)
+        return DelegatedToolsets(servers, site.settings.servers, lambda: follow_folder(site), names)
+
+    def _own_names(self) -> frozenset[str]:
+        """Return the names of the toolsets that grants let the reader make; empty for the operator, who makes all."""
+        if self._site.operators.lenient_proof().is_operator or self._site.sender.id == LOCAL_ID:
+            return frozenset()
+        return frozenset(self._site.access.rights(self._site.sender).operated_names())
+
+    def _check_reader(self, name: str = "") -> None:
+        """Check that the reader may see the whole configuration, or make the toolset of a name. Raises NotFound."""
+        names = self._own_names()
+        if not names or (name and name not in names):
+            self._site.check_shows_everything()
 
     def index(self) -> Response:
         """GET /toolsets: the list of all servers and each toolset, with their prices; `add` offers to choose a tool.
 
-        Raises NotOperator.
+        A maker of toolsets sees those alone. Raises NotFound for a reader who may neither see all nor make one.
         """
-        self._site.check_shows_everything()
+        self._check_reader()
         shown = {"toolsets": self._toolsets.list_all()}
         return self._answer("toolsets.html", shown, add=request.args.get("add", ""))
 
     def show(self, name: str) -> Response:
         """GET /toolsets/<name>: the form of a toolset; as JSON its tools with their prices. Raises UnknownServer."""
-        self._site.check_shows_everything()
+        self._check_reader(name)
         if is_json_address() or wants_json(request.headers.get("Accept", "")) or name == ALL_SERVERS:
             return self._answer("toolset_list.html", self._toolsets.describe(name))
         try:
@@ -92,7 +113,7 @@ class _ToolsetsViews:
 
     def new(self) -> Response:
         """GET /toolsets/new: the form of a new toolset; `add` chooses tools beforehand."""
-        self._site.check_shows_everything()
+        self._check_reader()
         chosen = [one for one in request.args.getlist("add") if one]
         fields = {"kind": TOOLSET, "include": chosen}
         drafted = self._toolsets.drafts.draft("new", fields) if chosen else DraftedToolset(fields, None)
@@ -100,7 +121,7 @@ class _ToolsetsViews:
 
     def change(self, name: str) -> Response:
         """POST /toolsets/<name> with `do` and its words: what the commands send. Raises Refused, InvalidParams."""
-        fields, refused = self._read_form()
+        fields, refused = self._read_form(name)
         if "do" not in fields:
             return self._post_form(name, fields, refused)
         if refused is not None:
@@ -117,15 +138,20 @@ class _ToolsetsViews:
         """POST /toolsets/new: check or save a new toolset."""
         return self._post_form("", *self._read_form())
 
-    def _read_form(self) -> tuple[dict[str, str], Refused | None]:
+    def _read_form(self, name: str = "") -> tuple[dict[str, str], Refused | None]:
         """Read a form, whose page shows tools of all servers. A sender to whom GET does not show them gets the refusal.
 
-        Raises Refused, and NotFound for an operator with limited rights.
+        `name` is the toolset, empty for that of the form. Raises Refused, and NotFound for an operator with limited
+        rights.
         """
-        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS)
+
+        def find_name(fields: dict[str, str]) -> str:
+            return name or fields.get("name", "").strip()
+
+        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS, find_name)
         if refused is not None and not self._site.visible.shows_everything:
             raise refused
-        self._site.check_shows_everything()
+        self._check_reader(find_name(fields))
         return fields, refused
 
     def _post_form(self, name: str, fields: dict[str, str], refused: Refused | None) -> Response:
@@ -134,13 +160,15 @@ class _ToolsetsViews:
         target = name or fields.get("name", "").strip()
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
         checked = fields
-        if refused is None or self._site.operators.lenient_proof().is_operator:
+        if refused is None or self._site.operators.toolset_proof(target).is_operator:
             before = _read_shown(fields, before)
         else:  # a stranger brings no expressions that the hub would check
             checked = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
-        wanted, wrong = read_form_fields(before, fields, self._properties_of)
-        as_checked = wanted if checked is fields else read_form_fields(before, checked, self._properties_of)[0]
-        drafted = replace(self._toolsets.drafts.draft(target or "new", as_checked), fields=wanted)
+        read = partial(read_form_fields, before, properties_of=self._properties_of, split=self._toolsets.drafts.split)
+        wanted, wrong = read(fields)
+        as_checked = wanted if checked is fields else read(checked)[0]
+        drafted = self._toolsets.drafts.draft(target or "new", as_checked)
+        drafted = replace(drafted, fields={**drafted.fields, **wanted})  # a draft of a maker has one field more
         problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
         action = fields.get("action", "")
         if problem is None and action == "save":
@@ -175,15 +203,8 @@ class _ToolsetsViews:
 
     def _properties_of(self, origin: str) -> Properties:
         """Return the schemas of the arguments of a tool `server.tool`; empty for one that is not there."""
-        tool = self._find_origin(origin)
+        tool = self._toolsets.drafts.find_tool(origin)
         return {} if tool is None else _properties(tool)
-
-    def _find_origin(self, origin: str) -> Descriptor | None:
-        for server, name in splits(origin):
-            found = self._site.catalogue.find_any(server)
-            if found is not None and name in found.tools:
-                return found.tools[name]
-        return None
 
     def _save(
         self, name: str, server: Server | None, drafted: DraftedToolset, fields: dict[str, str]
@@ -240,7 +261,7 @@ class _ToolsetsViews:
                 "readable": _describe_readable(drafted.server),
                 "price": describe_price(prices) if drafted.server is not None or not is_begun else UNKNOWN_PRICE,
                 "whole": whole["price"],
-                "patterns": [one for one in drafted.fields.get("include", ()) if any(sign in one for sign in "*?[")],
+                "patterns": [one for one in drafted.fields.get("include", ()) if WILDCARDS.intersection(one)],
                 "problems": [f"{name_control(drafted, one.where)}: {one.reason}" for one in drafted.problems],
                 "fault": _describe_fault(drafted) if is_begun else "",
                 "find": words,
@@ -260,7 +281,8 @@ class _ToolsetsViews:
         """Return the chosen tools, and the tools of each server that the words fit."""
         tools = drafted.server.tools if drafted.server is not None else {}
         chosen = [_describe_chosen(one, drafted.fields) for one in tools.values()]
-        chosen += [_describe_unlisted(*one, drafted, self._properties_of(one[1])) for one in _find_unlisted(drafted)]
+        unlisted = _find_unlisted(drafted, self._toolsets.drafts.split)
+        chosen += [_describe_unlisted(*one, drafted, self._properties_of(one[1])) for one in unlisted]
         given = {one["from"] for one in chosen}
         servers, left, more = [], MAX_SHOWN_TOOLS, 0
         for each in sorted(self._site.visible.all(), key=lambda one: (one.origin == "boot image", one.name)):
@@ -285,7 +307,8 @@ class _ToolsetsViews:
         return _Offers(chosen, servers, more)
 
     def _answer(self, template: str, data: dict[str, Any], **view: Any) -> Response:
-        refusal, csrf = explain_refusal(self._site), self._site.operators.csrf()
+        toolset = data.get("name") or next(iter(sorted(self._own_names())), "")
+        refusal, csrf = explain_refusal(self._site, toolset), self._site.operators.csrf(toolset)
         return render_answer(self._site, template, "toolsets", data, refusal=refusal, csrf=csrf, **view)
 
 
@@ -307,7 +330,7 @@ def _properties(tool: Descriptor) -> Properties:
     return known if isinstance(known, Mapping) else {}
 
 
-def _find_unlisted(drafted: DraftedToolset) -> list[tuple[str, str]]:
+def _find_unlisted(drafted: DraftedToolset, split: Split) -> list[tuple[str, str]]:
     """Return the names and origins of the tools that the fields name and that the draft does not list.
 
     Their rows stay in the form, where what is wrong about them can be changed. Where there is no draft at all, the
@@ -320,8 +343,8 @@ def _find_unlisted(drafted: DraftedToolset) -> list[tuple[str, str]]:
         if name not in tools
     ]
     if drafted.server is None:
-        singles = [one for one in drafted.fields.get("include", ()) if "." in one and not _WILDCARDS.intersection(one)]
-        found += [(one.partition(".")[2], one) for one in singles]
+        singles = [one for one in drafted.fields.get("include", ()) if "." in one and not WILDCARDS.intersection(one)]
+        found += [(split(one)[1], one) for one in singles]
     return found
 
 

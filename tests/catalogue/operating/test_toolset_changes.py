@@ -43,11 +43,12 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def toolsets(hub: Hub) -> Toolsets:
-    def refresh() -> None:
-        hub.catalogue.read_folder()
-        hub.catalogue.refresh()
+    return Toolsets(hub.catalogue, hub.servers, lambda: follow(hub))
 
-    return Toolsets(hub.catalogue, hub.servers, refresh)
+
+def follow(hub: Hub) -> None:
+    hub.catalogue.read_folder()
+    hub.catalogue.refresh()
 
 
 def do(toolsets: Toolsets, name: str, what: str, *entries: str, **more: Any) -> list[str]:
@@ -77,6 +78,23 @@ def test_tools_are_taken_out_as_they_were_chosen(hub: Hub, toolsets: Toolsets) -
     assert stored(hub, "some")["include"] == ["git"]
     with pytest.raises(ConfigError, match="expected one tool at least: `patchbay remove some` removes the toolset"):
         do(toolsets, "some", "remove", "git")
+
+
+def test_names_of_servers_and_tools_may_have_dots(tmp_path: Path) -> None:
+    """Of the dots in an origin, the one after the name of a server that has the tool counts."""
+    hub = Hub(tmp_path, {"git.py": GIT, "git.hub.py": GIT})
+    toolsets = Toolsets(hub.catalogue, hub.servers, lambda: follow(hub))
+    do(toolsets, "some", "new", "git.hub", "git.log")
+    assert do(toolsets, "some", "add", "git.hub.push") == ["git__log", "git.hub__log", "diff", "push"]
+    assert stored(hub, "some")["include"] == ["git.hub", "git.log"]
+    assert do(toolsets, "some", "remove", "git.hub.push") == ["git__log", "git.hub__log", "diff"]
+    assert stored(hub, "some")["exclude"] == ["git.hub.push"]
+    do(toolsets, "some", "shape", tool="diff", shape={"new_name": "changes"})
+    assert do(toolsets, "some", "remove", "git.hub.diff") == ["git__log", "git.hub__log"]
+    assert stored(hub, "some")["exclude"] == ["git.hub.push", "git.hub.diff"]
+    assert set(do(toolsets, "some", "add", "git")) == {"git__log", "git.hub__log", "diff", "push"}
+    assert stored(hub, "some")["include"] == ["git.hub", "git.log", "git"]
+    hub.close()
 
 
 def test_a_tool_is_renamed_described_and_gets_fixed_arguments(hub: Hub, toolsets: Toolsets) -> None:

@@ -49,6 +49,8 @@ NONE: Json = {"grants": []}
         ([grant("ann", "call", "a", True)], [], "ann may no longer call a"),
         ([], [grant("ann", "operate", "*")], "ann is an administrator of this hub from now on"),
         ([grant("ann", "operate", "*")], [], "ann is no administrator of this hub any more"),
+        ([], [grant("ann", "operate", "mine")], "ann may make and change mine as a toolset"),
+        ([grant("ann", "operate", "mine")], [], "ann may no longer change mine as a toolset"),
     ],
 )
 def test_a_changed_right_is_one_sentence(old: list[Json], new: list[Json], sentence: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.catalogue.operating.test_toolset_changes import GIT
 from tests.hubs import Hub
+from tests.kinds.toolset.sets import write
 from tests.web.browsing import BROWSER, links, read, read_json
 from tests.web.operator.test_editing import csrf
 from tests.wire.hostile import Reader
@@ -73,6 +74,20 @@ def test_a_chosen_tool_is_renamed_described_fixed_and_left_out(hub: Hub) -> None
     assert hub.call("release", "history", {}).text == "/srv 2"
     page = read(hub, "/toolsets/release")
     assert "repo=/srv\ncount=2" in page and "The past." in page
+
+
+def test_ticks_of_a_server_whose_name_has_a_dot_are_its_own(tmp_path: Path) -> None:
+    """A pattern of `git` chooses nothing of `git.hub`, and one of `git.hub` chooses all of it."""
+    hub = Hub(tmp_path, {"git.py": GIT, "git.hub.py": GIT}).log_in()
+    write(hub, "release.json", json.dumps({"kind": "toolset", "include": ["git"]}))
+    had = "git.log\ngit.diff\ngit.push"
+    form: dict[str, Any] = {"had": had, **{f"was-{n}": name for n, name in enumerate(("log", "diff", "push"))}}
+    post(hub, "/toolsets/release", ticks=f"{had} git.hub.push".replace("\n", " "), action="save", **form)
+    assert stored(hub, "release") == {"kind": "toolset", "include": ["git", "git.hub.push"]}
+    draft = json.dumps({"kind": "toolset", "include": ["git.hub.log"], "tools": {"x": {"from": "no"}}})
+    page = post(hub, "/toolsets/new", 200, name="two", action="check", fields=draft).get_data(as_text=True)
+    assert 'name="name-1" value="log"' in page
+    hub.close()
 
 
 def test_a_tool_is_tried_before_the_toolset_is_saved(hub: Hub) -> None:
