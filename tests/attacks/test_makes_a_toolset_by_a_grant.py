@@ -29,10 +29,13 @@ def delete_secret() -> str:
     """Delete the secret."""
     return "deleted"
 '''
+STAR = json.dumps({"resources": {"star": {"uri": "star://*", "text": "a star"}}})
+"""A resource whose URI would be a pattern of others."""
+
 OF_OPERATOR = toolset(tools={"all": "hidden.read_secret"})
 GRANTS = [
     {"to": ["key:ann"], "may": ["operate"], "on": ["mine", "theirs", "git"]},
-    {"to": ["key:ann"], "may": ["call", "read"], "on": ["git", "time.now"]},
+    {"to": ["key:ann"], "may": ["call", "read"], "on": ["git", "time.now", "star"]},
     {"to": ["*"], "may": ["call"], "on": ["mine"]},
     {"to": ["key:ben"], "may": ["call"], "on": ["time"]},
 ]
@@ -40,7 +43,12 @@ GRANTS = [
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    hidden = {"hidden.py": SECRET, "hidden.mcp.json": FILES["git.mcp.json"], "theirs.json": OF_OPERATOR}
+    hidden = {
+        "hidden.py": SECRET,
+        "hidden.mcp.json": FILES["git.mcp.json"],
+        "theirs.json": OF_OPERATOR,
+        "star.json": STAR,
+    }
     found = team_hub(tmp_path, {**FILES, **hidden})
     set_grants(found, {"grants": GRANTS})
     yield found
@@ -119,6 +127,7 @@ def test_a_maker_saves_the_form_of_the_page(hub: Hub, ann: dict[str, str]) -> No
         {"kind": "toolset", "tools": {"status": "theirs.all"}, "rights": "definer"},
         {"kind": "toolset", "tools": {"status": "git.status"}, "resources": ["*://*"]},
         {"kind": "toolset", "tools": {"status": "git.status"}, "prompts": ["*.*"]},
+        {"kind": "toolset", "tools": {"status": "git.status"}, "resources": ["star.star://*"]},
         {"kind": "toolset", "include": ["git.status"], "activity": "none"},
         {"kind": "toolset", "include": ["git.status"], "limits": {"inline": 1}},
         {"kind": "toolset", "include": ["git.status"], "listing": {"scripts": "only"}},
