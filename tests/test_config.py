@@ -286,7 +286,7 @@ def test_any_configuration_is_accepted_or_refused_with_a_reason(config: dict[str
 def test_an_unknown_field_is_answered_with_the_fields_of_its_kind_alone() -> None:
     said = refusal({"kind": "documents", "folder": "/x"}).expected
     assert "root" in said
-    assert not [name for name in ("address", "tools", "isolation", "document,") if name in said]
+    assert not [name for name in ("address", "skills", "isolation", "document,") if name in said]
     said = refusal({"shiny": 1}).expected
     assert "tools" in said
     assert not [name for name in ("address", "root", "credentials") if name in said]

@@ -96,6 +96,7 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     if configured is not None:
         return _build_configured(configured, row, version, fields, context, pinned)
     try:
+        check_own_tools(fields, _config_place(row))
         needs = context.examine(row.kind, source, row.name, fields, found)
         runs = context.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     except ConfigError as problem:
@@ -104,14 +105,9 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     begins = pinned or context.needed(row.name)
     if enabled and not pinned and begins and needs.packages is not None:
         needs.packages.start()
-    streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
-    known = {one.target.get("function", one.name): one.wire for one in found.descriptors if one.kind == "tool"}
-    entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, found.functions, streaming, known)
+    entry_context = _entry_context(row, fields, found)
     listed, problems = _merge_descriptors(entry_context, config if enabled and begins else None, found, context)
-    try:
-        runs = _shape_tools(entry_context, listed, problems, runs)
-    except ConfigError as problem:
-        return broken_server(row, version, _describe_problem(problem, row))
+    runs = _shape_tools(entry_context, listed, problems, runs)
     skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
     listed["resource"] |= _skill_resources(skills, listed["resource"])
     if not (config is None or fields.get("auto_discover", False)):
@@ -147,6 +143,13 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
         streams=any(one.target.get("streams") for one in tools.values()),
         listing=listing,
     )
+
+
+def _entry_context(row: ServerRow, fields: Mapping[str, Any], found: Discovery) -> EntryContext:
+    """Return what the entries of a configuration need to know of the definition."""
+    streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
+    known = {one.target.get("function", one.name): one.wire for one in found.descriptors if one.kind == "tool"}
+    return EntryContext(row.name, row.kind, _config_place(row), fields, found.functions, streaming, known)
 
 
 def _build_configured(
@@ -277,10 +280,9 @@ def _shape_tools(
 ) -> Handler | None:
     """Make the listed tools what the configuration shows of them; return the handler of their calls.
 
-    Adds the problems of tools, and of resources that show their output. Raises ConfigError for a wrong shape.
+    Adds the problems of tools, and of resources that show their output.
     """
     fields = entry_context.config
-    check_own_tools(fields, entry_context.where)
     described = {key: one for key, one in fields.get("tools", {}).items() if key in listed["tool"]}
     if described and runs is not None:
         own = shape_own_tools(entry_context.server, {**fields, "tools": described}, listed["tool"], runs)
