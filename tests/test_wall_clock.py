@@ -15,9 +15,9 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.access.timed_signatures import timed_serializer
 from patchbay.catalogue.contents.results import Results, key_in_query
 from patchbay.cid import cid_of
+from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.tasks.process_liveness import ProcessLiveness
 from patchbay.protocol.tasks.records import TaskStore
 from patchbay.stores.memory import MemoryStore
 from tests.source_modules import Module, read

@@ -20,11 +20,11 @@ from typing import Any
 
 from patchbay.activation import PAUSE
 from patchbay.catalogue.contents.ledger import KeptMessages, Ledger
+from patchbay.coordination.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Id, dump_json, encode, failure, load_json
 from patchbay.messages.callers import LegacySession
-from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store
 from patchbay.topics import ACCESS_ENDED, ENDING, SESSION_ENDED, SESSIONS, STREAMS
 

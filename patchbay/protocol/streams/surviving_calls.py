@@ -22,6 +22,7 @@ import orjson
 from patchbay.activation import PAUSE
 from patchbay.background import run_in_background
 from patchbay.catalogue.contents.ledger import CALL_IDS, REPEATS, Entry, KeptMessages, Ledger
+from patchbay.coordination.process_liveness import BEAT_SECONDS, LOST_SECONDS, Heartbeat
 from patchbay.errors import InvalidParams, OverQuota, PatchbayError, StaleUpdate
 from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import (
@@ -40,7 +41,6 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.streams.call_names import CALL_KEY, CallName
-from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS, LOST_SECONDS, Heartbeat
 from patchbay.store import CLOSED, JournalEntry, Store
 from patchbay.topics import ACCESS_ENDED, ENDING
 from patchbay.views.sse import MAX_EVENT_BYTES

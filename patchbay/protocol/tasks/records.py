@@ -23,8 +23,8 @@ from typing import Any
 import orjson
 
 from patchbay.catalogue.contents.ledger import STORED, Ledger
+from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.jsonrpc import Notification, encode
-from patchbay.protocol.tasks.process_liveness import ProcessLiveness
 from patchbay.store import JournalEntry, Store
 from patchbay.topics import TASK_CHANGES
 

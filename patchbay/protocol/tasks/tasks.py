@@ -20,12 +20,12 @@ from typing import Any
 from patchbay.activation import Call, Cancelled, Events, Stopping
 from patchbay.background import run_in_background
 from patchbay.catalogue.contents.ledger import Ledger
+from patchbay.coordination.process_liveness import BEAT_SECONDS
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
 from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
-from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS
 from patchbay.protocol.tasks.records import QUEUED, Task, TaskStore
 from patchbay.store import Store
 from patchbay.topics import ACCESS_ENDED, TASK_CHANGES

@@ -17,6 +17,7 @@ from typing import Any
 from patchbay import jsonrpc
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.servers import Server
+from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Result, Sign, failure, message, parse, readable_id
@@ -26,7 +27,6 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import is_too_large
 from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
-from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.text_cache import cached_by_text
 from patchbay.wire.endpoints.surviving_replies import SurvivingReplies

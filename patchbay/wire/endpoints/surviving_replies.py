@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from patchbay.access.authentication import Unauthorized
 from patchbay.catalogue.contents.results import key_in_query
 from patchbay.catalogue.servers import Server
+from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import PatchbayError
 from patchbay.events import wait_blocking
 from patchbay.jsonrpc import Failure, Request, Result, failure
@@ -22,7 +23,6 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.results.event_limits import is_too_large
 from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import SurvivingCalls
-from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.wire.replies.accept import JSON
 from patchbay.wire.replies.reply import ListeningBody, Reply, json_reply, stream_reply

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from patchbay.background import run_in_background
 from patchbay.catalogue.contents.ledger import Ledger
+from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause, Wait
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
@@ -21,7 +22,6 @@ from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
-from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
 from patchbay.wire.replies.reply import CallBody

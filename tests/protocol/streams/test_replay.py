@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.coordination.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.errors import ContentError, UnknownSession
 from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.messages.callers import LegacySession
@@ -17,7 +18,6 @@ from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import GONE, NOT_KEPT, Recorder, Replay
-from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ENDING, SESSION_ENDED
 from tests.waiting import BOUND

@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from patchbay.access.principals import LOCAL, Principal
+from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import InvalidParams
 from patchbay.events import Wait
 from patchbay.jsonrpc import Notification, Request, Result, load_json
@@ -22,7 +23,6 @@ from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.messages.versions import MODERN, REVISIONS
 from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import CANCELLED, GONE, Busy, SurvivingCalls
-from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ACCESS_ENDED, CALLS, ENDING
 from tests.access.team import new_key, set_grants, team_hub

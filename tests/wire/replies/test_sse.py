@@ -10,13 +10,13 @@ import orjson
 import pytest
 
 from patchbay.activation import CancelFlag
+from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import ContentError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 from patchbay.wire.replies.sse import Body, stream_body

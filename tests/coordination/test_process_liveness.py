@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from patchbay.coordination import process_liveness
+from patchbay.coordination.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.errors import ContentError
-from patchbay.protocol.tasks import process_liveness
-from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ALIVE
 from tests.waiting import until
