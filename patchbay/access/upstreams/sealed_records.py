@@ -1,27 +1,21 @@
 """Records of the journal that are encrypted with the key of the hub.
 
-Each value is sealed for its own topic (AES-256-GCM, with the topic as associated data), so that a stored value cannot
-be moved to another principal. Only the newest entry of a topic is kept.
-Sources: NIST SP 800-38D; RFC 5869 (HKDF).
+Each value is sealed for its own topic (`patchbay/access/sealing.py`), so that a stored value cannot be moved to another
+principal. Only the newest entry of a topic is kept.
 """
 
 from __future__ import annotations
 
 import base64
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from patchbay.access.sealing import Sealing
 from patchbay.coordination.records import Records, decode_record, encode_record
 from patchbay.errors import ContentError
 from patchbay.store import Journal
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-NONCE_BYTES = 12
 Value = TypeVar("Value")
 
 
@@ -39,15 +33,7 @@ class SealedRecords(Generic[Value]):
         self._journal = journal
         self._model = model
         self._records = Records(journal, Sealed)
-        self._key = key
-
-    @cached_property
-    def _cipher(self) -> AESGCM:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-        return AESGCM(HKDF(SHA256(), 32, salt=None, info=b"tokens at upstreams").derive(self._key))
+        self._sealing = Sealing(key, b"tokens at upstreams")
 
     def load(self, topic: str) -> tuple[Value | None, int]:
         """Return a record and the seq of its entry; (None, 0) without one.
@@ -77,16 +63,12 @@ class SealedRecords(Generic[Value]):
 
     def seal(self, topic: str, value: Value) -> Sealed:
         """Return a value as the record of a topic has it, for a caller that writes several records at once."""
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        data = self._cipher.encrypt(nonce, encode_record(value), topic.encode())
-        return Sealed(sealed=base64.b64encode(nonce + data).decode())
+        data = self._sealing.seal(encode_record(value), topic.encode())
+        return Sealed(sealed=base64.b64encode(data).decode())
 
     def _open(self, topic: str, found: Sealed) -> Value | None:
-        from cryptography.exceptions import InvalidTag
-
         try:
-            data = base64.b64decode(found.sealed)
-            plain = self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], topic.encode())
-            return decode_record(self._model, plain)
-        except (InvalidTag, ValueError):
+            plain = self._sealing.open(base64.b64decode(found.sealed), topic.encode())
+            return None if plain is None else decode_record(self._model, plain)
+        except ValueError:
             return None
