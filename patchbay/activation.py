@@ -214,15 +214,16 @@ class Call:
     time; `principal` is the id of the caller, and `sender` the caller itself, whose rights count for everything that
     the call reads and calls in turn (None: the hub's own work, without limits); `capabilities` is the
     ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call;
-    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
-    the id of the approval that the call used; `client` names the client among those of its principal: its session, its
+    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `answered` has
+    the keys of the questions that a repeated call brings answers to; `approval` is the id of the approval that the call
+    uses, "" for one that asks if it needs one; `client` names the client among those of its principal: its session, its
     connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
     `find_base_url` returns the URL by which the caller reached the hub, "" if unknown; `find_header` returns a header
     of the caller's request by its name in lower case, None without one or without HTTP; `shown` names the tool of a
     toolset (`server.tool`) that the caller called instead of this target, "" for any other call; `run` is the id of the
     run of a script that the call belongs to, "" without one, and `run_depth` the number of its runs inside each other
-    that lead to the call. Each progress moves the deadline to `progress_seconds`
-    later, by `extra_seconds` in all; `has_progress` says that it did.
+    that lead to the call; `resumes` is the id of the suspended run that the hub goes on with. Each progress moves the
+    deadline to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
     server: str
@@ -250,10 +251,16 @@ class Call:
     shown: str = ""
     run: str = ""
     run_depth: int = 0
+    resumes: str = ""
+    answered: frozenset[str] = frozenset()
 
-    def for_script(self, cancelled: CancelFlag, deadline: float) -> Call:
-        """Return this call of a script as the caller of its calls: they have a flag and a deadline of their own."""
-        return replace(self, cancelled=cancelled, deadline=min(self.deadline, deadline), capabilities={})
+    def for_script(self, cancelled: CancelFlag, deadline: float, approval: str) -> Call:
+        """Return this call of a script as the caller of one of its calls, with a flag and a deadline of its own.
+
+        `approval` is that of the call, "" without one.
+        """
+        deadline = min(self.deadline, deadline)
+        return replace(self, cancelled=cancelled, deadline=deadline, capabilities={}, approval=approval, resumes="")
 
     def passed_on(
         self,

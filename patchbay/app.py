@@ -117,6 +117,7 @@ def _make_pipeline(parts: Parts, authentication: Authentication, health: HealthO
     rooms.start()
     dispatcher.services.scheduler.start()
     dispatcher.services.jobs.start(settings.jobs)
+    dispatcher.services.scripts.start()
     admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
     add_room_sockets(parts.websockets, rooms, admission)
     places, is_operator = dispatcher.places, operators.is_operator

@@ -57,6 +57,7 @@ from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_w
 from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.jobs.jobs import Jobs
 from patchbay.protocol.lists import Lists
+from patchbay.protocol.resuming import ResumedScripts
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.calling import ScheduledCalls
@@ -86,9 +87,9 @@ log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
 SCHEDULER, JOBS, CREDENTIALS, SECRET_CHANGES = "/scheduler", "/jobs", "/credentials", "/secrets"
-ACCOUNT_CHANGES = "/accounts"
-"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs and the watches
-over credentials and secrets, to close them when it stops; no server can have them.
+ACCOUNT_CHANGES, SUSPENDED_SCRIPTS = "/accounts", "/suspended-scripts"
+"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs, the watches
+over credentials and secrets, and suspended scripts, to close them when it stops; no server can have them.
 """
 
 
@@ -121,11 +122,11 @@ def assemble(
     shares = _shares(store, quotas, catalogue)
     audit = _audit(store, settings, rooms.signer, catalogue, quotas)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
-    catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
-    catalogue.start()
-    # Another process may have read the folder first. Then `start` found no change, so load the servers here.
-    catalogue.refresh()
-    activity = _record_calls(store, settings, audit, catalogue, quotas)
+    catalogue.hub.gate = gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
+    _load_servers(catalogue)
+    activity = _make_activity(store, settings, audit)
+    catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call, gate.find_exact)
+    scripts = _resume_scripts(key, catalogue, access, activity, approvals, gate)
     sessions = _make_sessions(settings, key, catalogue)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
@@ -144,6 +145,7 @@ def assemble(
             quotas=quotas,
             approvals=approvals,
             secrets=variables.stored,
+            scripts=scripts,
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
             **_background_work(settings, catalogue, access, activity, left),
@@ -154,13 +156,26 @@ def assemble(
     return dispatcher
 
 
-def _record_calls(
-    store: Store, settings: Settings, audit: AuditedCalls | None, catalogue: Catalogue, quotas: Quotas
-) -> Activity:
-    """Return the record of calls; each call of a script has a record of its own in it."""
-    activity = _make_activity(store, settings, audit)
-    catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call)
-    return activity
+def _load_servers(catalogue: Catalogue) -> None:
+    """Load the servers, and watch their folder."""
+    catalogue.start()
+    # Another process may have read the folder first. Then `start` found no change, so load the servers here.
+    catalogue.refresh()
+
+
+def _resume_scripts(
+    key: bytes,
+    catalogue: Catalogue,
+    access: AccessControl,
+    activity: Activity,
+    approvals: Approvals,
+    gate: ApprovalGate,
+) -> ResumedScripts:
+    """Return what goes on with suspended scripts, once it is started; the end of the catalogue ends it."""
+    scripts = ResumedScripts(key, catalogue, access, activity, approvals, gate)
+    catalogue.hub.resumed_scripts = scripts
+    catalogue.hub.kept(SUSPENDED_SCRIPTS, lambda: scripts)
+    return scripts
 
 
 def _make_activity(store: Store, settings: Settings, audit: AuditedCalls | None) -> Activity:

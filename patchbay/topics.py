@@ -228,6 +228,12 @@ LAST_OUTPUTS = "last/"
 APPROVALS = "access/approvals"
 """Approvals of calls: each entry is the newest state of one."""
 
+SCRIPT_RUNS = "script-runs"
+"""Runs of scripts that were suspended: each entry is the newest state of one, without its contents."""
+
+SCRIPT_RUN = "script-run/"
+"""What became of a suspended run of a script, by its id: its sealed snapshot, its claim, its calls, its end."""
+
 NEWEST_PACKAGES = "packages/newest"
 """The newest versions of mounted packages that the page of updates found: each entry is one look."""
 

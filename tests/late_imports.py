@@ -98,6 +98,13 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "a script": {
+        "patchbay/protocol/resuming.py": (
+            "patchbay.scripting.front.script_server",
+            "patchbay.scripting.suspended_runs.DECIDED",
+            "patchbay.scripting.suspended_runs.EXPIRED",
+            "patchbay.scripting.suspended_runs.Outcome",
+            "patchbay.scripting.suspended_runs.SuspendedRuns",
+        ),
         "patchbay/protocol/routing.py": ("patchbay.scripting.front.script_server",),
         "patchbay/protocol/run_tool.py": ("patchbay.scripting.front.script_server",),
         "patchbay/scripting/front.py": ("patchbay.scripting.runs.ScriptRuns",),
@@ -124,7 +131,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "an account of a caller at a mounted server": {
-        "patchbay/access/upstreams/sealed_records.py": (
+        "patchbay/access/sealing.py": (
             "cryptography.exceptions.InvalidTag",
             "cryptography.hazmat.primitives.ciphers.aead.AESGCM",
             "cryptography.hazmat.primitives.hashes.SHA256",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from patchbay.access.approval_questions import ask_client, question_key, read_answer
 from patchbay.access.approvals import (
     APPROVAL_SECONDS,
     APPROVED,
@@ -17,6 +18,7 @@ from patchbay.access.approvals import (
     WAITING,
     Approval,
     Approvals,
+    AskedCall,
     CallDigest,
     UnknownApproval,
     canonical_arguments,
@@ -27,18 +29,12 @@ from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
-from patchbay.events import Ask, Event, Failed, Question
+from patchbay.events import Ask, Event, Failed
 from patchbay.store import Bus
 from patchbay.topics import APPROVALS
-from patchbay.views.hidden_characters import escape_hidden_characters
 
 WAIT_SECONDS = 20.0
 """Seconds that a call waits for a decision on the page; most clients wait longer for a result."""
-
-MAX_QUESTION_CHARACTERS = 4000
-"""Characters of the arguments in the question to a client."""
-
-ELICITATION = "elicitation/create"
 
 AsksForApproval = Callable[[Principal, str, str], bool]
 """Whether the grants of a principal ask for an approval of an entry of a server, if it may destroy something."""
@@ -56,13 +52,32 @@ class ApprovalGate:
         self.wait_seconds = wait_seconds
 
     def __call__(self, server: Server, descriptor: Descriptor, call: Call, events: Events) -> Events:
-        """Return the events of a call, which begin only after its approval if it needs one."""
-        return self._gated(server, descriptor, call, events) if self._is_needed(server, descriptor, call) else events
+        """Return the events of a call, which begin only after its approval if it needs one.
 
-    def _is_needed(self, server: Server, descriptor: Descriptor, call: Call) -> bool:
+        A call that names an approval (`Call.approval`) uses that one, and asks for none. A script that was suspended
+        was approved when it began.
+        """
+        if call.resumes:
+            return events
+        asked = self.find_exact(server, descriptor, call.arguments, call.principal, call.sender)
+        return events if asked is None else self._gated(asked, call, events)
+
+    def find_exact(
+        self, server: Server, descriptor: Descriptor, arguments: Mapping[str, Any], principal: str, sender: Any
+    ) -> AskedCall | None:
+        """Return the exact call that needs an approval; None for a call that needs none."""
+        if not self._is_needed(server, descriptor, sender):
+            return None
+        given = canonical_arguments(arguments)
+        exact = CallDigest(
+            *(principal, server.name, server.version, descriptor.name, descriptor.digest, cid_of(given)),
+            descriptor.origins_json,
+        )
+        return AskedCall(exact, given)
+
+    def _is_needed(self, server: Server, descriptor: Descriptor, sender: Any) -> bool:
         if descriptor.target.get("approve"):
             return True
-        sender = call.sender
         if not isinstance(sender, Principal) or not descriptor.is_destructive:
             return False
         if self._asks(sender, server.name, descriptor.name):
@@ -70,18 +85,14 @@ class ApprovalGate:
         origins = descriptor.origins
         return bool(origins) and any(self._asks(sender, one.server, one.name) for one in origins)
 
-    def _gated(self, server: Server, descriptor: Descriptor, call: Call, events: Events) -> Events:
-        given = canonical_arguments(call.arguments)
-        exact = CallDigest(
-            *(call.principal, server.name, server.version, descriptor.name, descriptor.digest, cid_of(given)),
-            descriptor.origins_json,
-        )
+    def _gated(self, asked: AskedCall, call: Call, events: Events) -> Events:
         try:
-            approval = self._approvals.request(exact, given)
-            if approval.state != APPROVED:
-                yield from self._ask(approval, call) if _can_ask(call) else self._wait(approval, call)
-            self._approvals.use(approval.id, exact)
-            call.approval = approval.id
+            if not call.approval:
+                approval = self._approvals.request(asked.exact, asked.arguments)
+                if approval.state != APPROVED:
+                    yield from self._ask(approval, asked, call) if can_ask(call) else self._wait(approval, call)
+                call.approval = approval.id
+            self._approvals.use(call.approval, asked.exact)
         except ToolFailed as problem:
             yield Failed(problem.message)
             return
@@ -89,15 +100,14 @@ class ApprovalGate:
             yield from events
         except GeneratorExit:
             if call.is_repeated:
-                self._approvals.give_back(approval.id)
+                self._approvals.give_back(call.approval)
             raise
 
-    def _ask(self, approval: Approval, call: Call) -> Generator[Event, Any, None]:
+    def _ask(self, approval: Approval, asked: AskedCall, call: Call) -> Generator[Event, Any, None]:
         """Ask the caller's client. Raises ToolFailed when it does not approve."""
-        key = f"approval-{approval.id}"
-        answers = yield Ask({key: Question(ELICITATION, _question(approval, call))})
-        answer = answers.get(key) if isinstance(answers, Mapping) else None
-        is_approved = isinstance(answer, Mapping) and answer.get("action") == "accept"
+        key = question_key(approval.id)
+        answers = yield Ask({key: ask_client([asked])})
+        (is_approved,) = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, 1)
         try:
             self._approvals.decide(approval.id, is_approved, call.principal)
         except UnknownApproval as problem:
@@ -134,22 +144,13 @@ def _state(approvals: Approvals, approval: Approval) -> str:
     return found.state if found is not None else REFUSED
 
 
-def _can_ask(call: Call) -> bool:
+def can_ask(call: Call) -> bool:
     """Whether the caller's client shows forms (`elicitation` without a mode, or with `form`).
 
     A tool that another tool calls may not ask.
     """
     declared = call.capabilities.get("elicitation")
     return len(call.chain) <= 1 and isinstance(declared, Mapping) and (not declared or "form" in declared)
-
-
-def _question(approval: Approval, call: Call) -> dict[str, Any]:
-    """Return the params of the elicitation: an empty form, whose acceptance approves the call."""
-    shown = escape_hidden_characters(canonical_arguments(call.arguments).decode())
-    if len(shown) > MAX_QUESTION_CHARACTERS:
-        shown = f"{shown[:MAX_QUESTION_CHARACTERS]}... ({len(shown)} characters, {approval.call.arguments_cid})"
-    message = f"Approve this call of {_tool_name(approval)}? It runs once, with these arguments: {shown}"
-    return {"message": message, "requestedSchema": {"type": "object", "properties": {}}}
 
 
 def _where_to_approve(approval: Approval) -> str:

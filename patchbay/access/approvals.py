@@ -3,6 +3,9 @@
 An approval names the principal, the server with its version, the tool with the digest of its descriptor, and the CID of
 the arguments. A call that differs in one of them is another call. Approvals are entries of one topic of the journal;
 each entry is written only if no other process wrote one since it was decided, so that an approval is used once.
+
+A run of a script asks for many calls by one question (`ask`): each call has an approval of its own, whose id is that of
+the question with a number, and one decision may be about all of them. Only that run uses them.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,10 +32,19 @@ KEPT_SECONDS = 24 * 3600.0
 """Seconds that the page shows past decisions."""
 
 MAX_WAITING = 100
-"""Calls of one principal that may wait for a decision."""
+"""Questions of one principal that may wait for a decision; a question is about one call, or about calls of a run."""
 
 MAX_ASKED = 300
-"""Calls of one principal that may ask for a decision within APPROVAL_SECONDS, also if all of them are decided."""
+"""Questions that one principal may ask within APPROVAL_SECONDS, also if all of them are decided."""
+
+MAX_QUESTION_CALLS = 200
+"""Calls of one question."""
+
+MAX_WAITING_CALLS = 400
+"""Calls of one principal that may wait for a decision, in all its questions."""
+
+MAX_ASKED_CALLS = 1200
+"""Calls that one principal may ask for within APPROVAL_SECONDS, in all its questions."""
 
 MAX_PAST = 1000
 """Past decisions about calls of one principal that are in memory and on the page; the oldest are forgotten first."""
@@ -70,6 +82,14 @@ class CallDigest:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A call that needs an approval. `arguments` are the bytes of `canonical_arguments`."""
+
+    exact: CallDigest
+    arguments: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """The decision about one call. `made`, `expires` and `decided` are Unix times in seconds.
 
@@ -89,6 +109,16 @@ class Approval:
     def state_at(self, now: float) -> str:
         """Return the state at a time: one that waits or is approved expires."""
         return EXPIRED if self.state in (WAITING, APPROVED) and now >= self.expires else self.state
+
+    @property
+    def question(self) -> str:
+        """The id of the question that asked for it: its own id, or that of a question about calls of a run."""
+        return self.id.partition(".")[0]
+
+    @property
+    def run(self) -> str:
+        """The id of the run of a script that may use it; "" for an approval that any equal call may use."""
+        return self.id.partition("-")[0] if "-" in self.id else ""
 
 
 def canonical_arguments(arguments: Mapping[str, Any]) -> bytes:
@@ -119,62 +149,83 @@ class Approvals:
     def request(self, call: CallDigest, arguments: bytes) -> Approval:
         """Return the approval of a call that waits or is approved and was not used; make one that waits without it.
 
-        Raises ToolFailed when MAX_WAITING calls of the principal wait, or MAX_ASKED of them asked just before.
+        Raises ToolFailed when MAX_WAITING questions of the principal wait, or it asked MAX_ASKED of them just before.
         """
-        assert cid_of(arguments) == call.arguments_cid
-        text = arguments.decode() if len(arguments) <= MAX_SHOWN_BYTES else None
 
-        def make(now: float) -> Approval:
-            open_ones = [one for one in self._known.values() if one.state_at(now) in (WAITING, APPROVED)]
-            for known in open_ones:
-                if known.call == call:
-                    return known
-            if sum(one.call.principal == call.principal for one in open_ones) >= MAX_WAITING:
-                raise ToolFailed(f"{MAX_WAITING} of your calls wait for an approval already; wait for decisions first")
-            just_before = [one for one in self._known.values() if one.made > now - APPROVAL_SECONDS]
-            if sum(one.call.principal == call.principal for one in just_before) >= MAX_ASKED:
-                raise ToolFailed(f"{MAX_ASKED} of your calls asked for an approval just before; send this one later")
-            return Approval(secrets.token_hex(16), call, text, now, now + APPROVAL_SECONDS)
+        def make(now: float) -> list[Approval]:
+            for known in self._known.values():
+                if known.call == call and not known.run and known.state_at(now) in (WAITING, APPROVED):
+                    return [known]
+            self._check_room(call.principal, 1, now)
+            return [_new_approval(secrets.token_hex(16), AskedCall(call, arguments), now)]
+
+        return self._change(make)[0]
+
+    def ask(self, run: str, calls: Sequence[AskedCall]) -> list[Approval]:
+        """Ask for the approval of calls of a run by one question; return the approvals, in order, which wait.
+
+        `run` is the id of the run, which alone uses them. Raises ToolFailed for more than MAX_QUESTION_CALLS calls, and
+        where the principal has too many questions or calls.
+        """
+        if len(calls) > MAX_QUESTION_CALLS:
+            raise ToolFailed(f"{len(calls)} calls at the same time need an approval; at most {MAX_QUESTION_CALLS} may")
+        question = f"{run}-{secrets.token_hex(16)}"
+
+        def make(now: float) -> list[Approval]:
+            self._check_room(calls[0].exact.principal, len(calls), now)
+            return [_new_approval(f"{question}.{number}", one, now) for number, one in enumerate(calls, 1)]
 
         return self._change(make)
 
     def decide(self, id: str, is_approved: bool, by: str) -> Approval:
         """Approve or refuse a call that waits. Raises UnknownApproval."""
 
-        def decided(now: float) -> Approval:
+        def decided(now: float) -> list[Approval]:
             known = self._known.get(id)
             if known is None or known.state_at(now) != WAITING:
                 state = "is unknown" if known is None else f"is {known.state_at(now)} already"
-                raise UnknownApproval(f"the call {id[:40]!r} {state}: /approvals shows the calls that wait")
-            state = APPROVED if is_approved else REFUSED
-            expires = now + APPROVAL_SECONDS
-            return replace(known, state=state, decided=now, by=by, expires=expires, arguments=None)
+                raise UnknownApproval(f"the call {id[:60]!r} {state}: /approvals shows the calls that wait")
+            return [_decided(known, is_approved, by, now)]
 
-        approval = self._change(decided)
-        self._on_decision(approval)
-        return approval
+        return self._note_decisions(self._change(decided))[0]
+
+    def decide_all(self, question: str, approved: Collection[str], by: str) -> list[Approval]:
+        """Approve the waiting calls of a question whose ids are in `approved`, and refuse the others.
+
+        Raises UnknownApproval if none of them waits.
+        """
+
+        def decided(now: float) -> list[Approval]:
+            waiting = [one for one in self._of_question(question) if one.state_at(now) == WAITING]
+            if not waiting:
+                raise UnknownApproval(
+                    f"no call of the question {question[:60]!r} waits: /approvals shows those that do"
+                )
+            return [_decided(one, one.id in approved, by, now) for one in waiting]
+
+        return self._note_decisions(self._change(decided))
 
     def use(self, id: str, call: CallDigest) -> None:
         """Use an approval for its call, once. Raises ToolFailed for another call, or if it is not approved."""
 
-        def mark_used(now: float) -> Approval:
+        def mark_used(now: float) -> list[Approval]:
             known = self._known.get(id)
             if known is None or known.call != call:
                 raise ToolFailed("the approval is for another call: send the call again, and let it be approved")
             if (state := known.state_at(now)) != APPROVED:
                 raise ToolFailed(f"the approval of this call is {state} already: send the call again")
-            return replace(known, state=USED)
+            return [replace(known, state=USED)]
 
         self._change(mark_used)
 
     def give_back(self, id: str) -> None:
         """Make a used approval usable again: its call asked its caller a question, and will be sent again."""
 
-        def mark_approved(now: float) -> Approval:
+        def mark_approved(now: float) -> list[Approval]:
             known = self._known.get(id)
             if known is None or known.state != USED:
-                raise InvalidParams(f"the approval {id[:40]!r} is not in use")
-            return replace(known, state=APPROVED)
+                raise InvalidParams(f"the approval {id[:60]!r} is not in use")
+            return [replace(known, state=APPROVED)]
 
         self._change(mark_approved)
 
@@ -184,36 +235,60 @@ class Approvals:
             self._read()
             return self._known.get(id)
 
+    def find_question(self, question: str) -> list[Approval]:
+        """Return the approvals of a question as they are now, in order; empty for an unknown one."""
+        with self._lock:
+            self._read()
+            return self._of_question(question)
+
     def all(self) -> list[Approval]:
-        """Return the approvals of the last KEPT_SECONDS, newest first."""
+        """Return the approvals of the last KEPT_SECONDS, newest first; those of one question in order."""
         with self._lock:
             self._read()
             return sorted(self._known.values(), key=lambda one: one.made, reverse=True)
 
     def count_waiting(self) -> int:
-        """Return how many calls wait for a decision."""
+        """Return how many questions wait for a decision."""
         with self._lock:
             self._read()
             now = self.now()
-            return sum(one.state_at(now) == WAITING for one in self._known.values())
+            return len({one.question for one in self._known.values() if one.state_at(now) == WAITING})
 
-    def _change(self, step: Callable[[float], Approval]) -> Approval:
-        """Store what `step` makes of the state of now, if it is new. Raises what `step` raises."""
+    def _of_question(self, question: str) -> list[Approval]:
+        return [one for one in self._known.values() if one.question == question]
+
+    def _check_room(self, principal: str, count: int, now: float) -> None:
+        """Raise ToolFailed if a principal may not ask for so many further calls by one question."""
+        own = [one for one in self._known.values() if one.call.principal == principal]
+        open_ones = [one for one in own if one.state_at(now) in (WAITING, APPROVED)]
+        if len({one.question for one in open_ones}) >= MAX_WAITING or len(open_ones) + count > MAX_WAITING_CALLS:
+            raise ToolFailed(f"{len(open_ones)} of your calls wait for an approval already; wait for decisions first")
+        just_before = [one for one in own if one.made > now - APPROVAL_SECONDS]
+        if len({one.question for one in just_before}) >= MAX_ASKED or len(just_before) + count > MAX_ASKED_CALLS:
+            sentence = f"{len(just_before)} of your calls asked for an approval just before; send this one later"
+            raise ToolFailed(sentence)
+
+    def _note_decisions(self, decided: list[Approval]) -> list[Approval]:
+        for one in decided:
+            self._on_decision(one)
+        return decided
+
+    def _change(self, step: Callable[[float], list[Approval]]) -> list[Approval]:
+        """Store what `step` makes of the state of now, as far as it is new. Raises what `step` raises."""
         while True:
             with self._lock:
                 last = self._journal.last(APPROVALS)
                 self._read()
                 changed = step(self.now())
-                if self._known.get(changed.id) == changed:
+                fresh = [one for one in changed if self._known.get(one.id) != one]
+                if not fresh:
                     return changed
-                row = {**_row(changed), "call": _fields(changed.call)}
-                kept = UNDECIDED_SECONDS if changed.state == WAITING else KEPT_SECONDS
                 try:
-                    self._journal.append_all([(APPROVALS, orjson.dumps(row), kept)], {APPROVALS: last})
+                    self._journal.append_all([_entry(one) for one in fresh], {APPROVALS: last})
                 except StaleUpdate:
                     continue  # another process wrote in the meantime
-                self._known[changed.id] = changed
-            self._bus.publish(APPROVALS, changed.id.encode())
+                self._known |= {one.id: one for one in fresh}
+            self._bus.publish(APPROVALS, fresh[0].question.encode())
             return changed
 
     def _read(self) -> None:
@@ -234,6 +309,22 @@ class Approvals:
             kept = UNDECIDED_SECONDS if one.decided is None else KEPT_SECONDS
             if one.made < now - kept or (is_past and past[one.call.principal] > MAX_PAST):
                 del self._known[one.id]
+
+
+def _new_approval(id: str, call: AskedCall, now: float) -> Approval:
+    assert cid_of(call.arguments) == call.exact.arguments_cid
+    text = call.arguments.decode() if len(call.arguments) <= MAX_SHOWN_BYTES else None
+    return Approval(id, call.exact, text, now, now + APPROVAL_SECONDS)
+
+
+def _decided(known: Approval, is_approved: bool, by: str, now: float) -> Approval:
+    state = APPROVED if is_approved else REFUSED
+    return replace(known, state=state, decided=now, by=by, expires=now + APPROVAL_SECONDS, arguments=None)
+
+
+def _entry(approval: Approval) -> tuple[str, bytes, float]:
+    row = {**_row(approval), "call": _fields(approval.call)}
+    return APPROVALS, orjson.dumps(row), UNDECIDED_SECONDS if approval.state == WAITING else KEPT_SECONDS
 
 
 def _row(approval: Approval) -> dict[str, Any]:

@@ -125,8 +125,8 @@ class CatalogueHub:
     another one and `begin_script_call` one for a script, `visible_to` returns the catalogue as the sender of a call may
     see it, `is_current` says whether the credentials of a sender are still valid, `begin_call` counts a call against
     its quotas, `begin_origin_call` a call through a toolset on the server behind it, `count_state` the bytes that a
-    principal writes into the state of tools, and `gate` holds a call until it is approved; the assembly of the hub sets
-    them.
+    principal writes into the state of tools, `gate` holds a call until it is approved, and `resumed_scripts` goes on
+    with suspended runs of scripts (None: none is suspended); the assembly of the hub sets them.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
@@ -139,6 +139,7 @@ class CatalogueHub:
         self.count_state: Callable[[str, int], None] = lambda principal, size: None
         self.begin_script_call: BeginScriptCall = _refuse_to_run
         self.gate: Gate = lambda server, descriptor, call, events: events
+        self.resumed_scripts: Any = None
         self._catalogue = catalogue
         self._read_limit = read_limit
         self._alone: set[CancelFlag] = set()

@@ -115,6 +115,10 @@ _RUN_OUTPUT: dict[str, Any] = {
                     "line": {"type": "integer", "description": "The line of the script."},
                     "ms": {"type": "number", "description": "The duration in milliseconds."},
                     "failed": {"type": "boolean", "description": "Whether the call failed."},
+                    "refused": {
+                        "type": "boolean",
+                        "description": "Whether a person refused it, so that it did not run.",
+                    },
                 },
                 "required": ["tool", "line", "ms"],
             },

@@ -224,6 +224,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         "cancelled": context.cancelled,
         "client": _name_client(caller, meta),
         "session": caller.owner or "",
+        "answered": _answered(context),
         "find_base_url": caller.wire.find_base_url,
         "find_header": caller.wire.find_header,
     }
@@ -374,6 +375,12 @@ def _answers_given(context: RequestContext) -> bool:
     if not context.caller.revision.modern or context.request.method.startswith("tasks/"):
         return False
     return any(key in context.params for key in _ANSWERS)
+
+
+def _answered(context: RequestContext) -> frozenset[str]:
+    """Return the keys of the answers that a repeated call brings."""
+    given = context.params.get("inputResponses") if _answers_given(context) else None
+    return frozenset(given) if isinstance(given, dict) else frozenset()
 
 
 def _asker(context: RequestContext) -> ClientRequester:

@@ -19,6 +19,7 @@ from patchbay.protocol.client_requests import States
 from patchbay.protocol.jobs.jobs import Jobs
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.results.result_limits import Keep
+from patchbay.protocol.resuming import ResumedScripts
 from patchbay.protocol.run_tool import Reference
 from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.scheduler import Scheduler
@@ -59,6 +60,7 @@ class HubServices:
     webhook_sender: Sender
     scheduler: Scheduler
     jobs: Jobs
+    scripts: ResumedScripts
     _references: dict[str, Reference] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

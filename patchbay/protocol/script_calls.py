@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from patchbay.access.approvals import AskedCall
 from patchbay.access.principals import LOCAL
 from patchbay.activation import Call, Events
 from patchbay.activity.recorder import Activity
@@ -13,13 +14,16 @@ from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
-from patchbay.protocol.run_tool import owner_of, run_tool, terms_of_inner_call
+from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, terms_of_inner_call
 
 WAY = "script"
 """The entry point in the records of these calls."""
 
 CountCall = Callable[[Any, str], float]
 """Counts a call of a sender on a server against its rates; returns the seconds that it waits. Raises OverQuota."""
+
+FindExact = Callable[[Server, Descriptor, Mapping[str, Any], str, Any], AskedCall | None]
+"""Returns a call of a sender (its id, and itself) that needs an approval; None for one that needs none."""
 
 
 class RecordedCall:
@@ -43,6 +47,12 @@ class RecordedCall:
         self._arguments = arguments
         self._outer = outer
 
+    def find_question(self) -> AskedCall | None:
+        """Return the exact call if it needs an approval; None if it may run. Raises WrongArguments."""
+        check_arguments(self._server, self._descriptor, self._arguments)
+        outer = self._outer
+        return self._calls.find_exact(self._server, self._descriptor, self._arguments, outer.principal, outer.sender)
+
     def events(self) -> Events:
         """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota."""
         outer, server, descriptor = self._outer, self._server, self._descriptor
@@ -51,7 +61,7 @@ class RecordedCall:
             delay = self._calls.count(outer.sender, owner_of(server, descriptor))
             if delay:
                 outer.cancelled.wait(delay)
-            terms = terms_of_inner_call(outer)
+            terms = terms_of_inner_call(outer) | {"approval": outer.approval}
             run = run_tool(self._hub, server, descriptor, self._arguments, None, terms, no_later_than=outer.deadline)
             run.call.meta = record.calls(descriptor, run.call)
             reply: Any = None
@@ -70,11 +80,15 @@ class RecordedCall:
 
 
 class ScriptCallMaker:
-    """Prepares the calls of scripts. `count` counts each of them for its sender."""
+    """Prepares the calls of scripts. `count` counts each of them for its sender.
 
-    def __init__(self, activity: Activity, count: CountCall) -> None:
+    `find_exact` returns the exact call of a tool that needs an approval.
+    """
+
+    def __init__(self, activity: Activity, count: CountCall, find_exact: FindExact) -> None:
         self.activity = activity
         self.count = count
+        self.find_exact = find_exact
 
     def __call__(
         self, hub: CatalogueHub, server: Server, descriptor: Descriptor, arguments: dict[str, Any], outer: Call

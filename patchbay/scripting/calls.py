@@ -1,7 +1,8 @@
-"""The calls of one run: those that a script asked for, those that run, and their results.
+"""The calls of one run: those that a script asked for, that run, and that wait for an approval, and their results.
 
 A call begins when the script waits for it, together with all others that it asked for by then. So what the script never
-awaits never runs.
+awaits never runs. A call that needs an approval does not begin: when nothing else goes on, the run is suspended
+(`runs.py`), and all such calls are one question.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from patchbay.access.approvals import AskedCall
 from patchbay.activation import FIRST_PAUSE_SECONDS, PAUSE, Call, Events, pauses
 from patchbay.background import run_in_background
 from patchbay.errors import PatchbayError
@@ -19,6 +21,8 @@ from patchbay.events import Event, Pause, Progress
 from patchbay.scripting.limits import Budget, LimitReached
 from patchbay.scripting.modules import ScriptTool
 from patchbay.scripting.stubs.functions import is_wrapped
+from patchbay.scripting.suspended_runs import Claim, LostClaim
+from patchbay.scripting.suspension import digest_of_call
 from patchbay.scripting.values import size_of, text_of, value_of
 
 MAX_SLEEP_SECONDS = 3600.0
@@ -29,11 +33,18 @@ class InnerCall(Protocol):
 
     result: Mapping[str, Any]
 
+    def find_question(self) -> AskedCall | None:
+        """Return the exact call if it needs an approval that it does not have; None if it may run."""
+        ...
+
     def events(self) -> Events: ...
 
 
-BeginCall = Callable[[ScriptTool, dict[str, Any]], InnerCall]
-"""Prepares the call of a tool; its first event begins it. Raises ToolFailed."""
+BeginCall = Callable[[ScriptTool, dict[str, Any], str], InnerCall]
+"""Prepares the call of a tool, with the id of its approval, "" without one; its first event begins it.
+
+Raises ToolFailed.
+"""
 
 
 @dataclass
@@ -54,19 +65,36 @@ class PlannedCall:
     limit: LimitReached | None = None
     """The limit of the run that this call reached."""
 
+    approval: str = ""
+    """The id of the approval that the call has."""
+
+    question: AskedCall | None = None
+    """The exact call, while it waits for an approval."""
+
+    is_refused: bool = False
+
     def row(self) -> dict[str, Any]:
         """Return the call as the result of the run shows it."""
         row = {"tool": self.name, "line": self.line, "ms": round(self.ms, 1)}
-        return {**row, "failed": True} if self.has_failed else row
+        row |= {"failed": True} if self.has_failed else {}
+        return row | ({"refused": True} if self.is_refused else {})
 
 
 @dataclass
 class ScriptCalls:
-    """The calls and the sleeps of one run. `begin` prepares a call, `call` is that of the run itself."""
+    """The calls and the sleeps of one run. `begin` prepares a call, `call` is that of the run itself.
+
+    With `may_wait`, calls that need an approval go to `waiting`. `claim` is that of a run that was suspended before.
+    """
 
     call: Call
     budget: Budget
     begin: BeginCall
+    may_wait: bool = False
+    claim: Claim | None = None
+    waiting: dict[int, PlannedCall] = field(default_factory=dict)
+    """The calls that need an approval, by the ids of the interpreter."""
+
     made: list[PlannedCall] = field(default_factory=list)
     """All calls that began, in the order in which the script asked for them."""
 
@@ -80,6 +108,24 @@ class ScriptCalls:
         """Note a call that begins when the script waits. Raises LimitReached."""
         self.budget.take_call()
         self._planned[id] = planned
+
+    def plan_approved(self, id: int, planned: PlannedCall) -> None:
+        """Note a call of a suspended run, which counted for the budget when the script asked for it."""
+        self._planned[id] = planned
+
+    def fail_waiting(self, id: int, planned: PlannedCall, reason: str, is_refused: bool = False) -> None:
+        """Let a call that waited fail without being made; `take_answers` has it. A person may have refused it."""
+        planned.is_refused, planned.has_failed = is_refused, True
+        planned.question, planned.arguments = None, {}
+        planned.answer = _failure(f"{planned.name}: did not run: {reason}")
+        self.made.append(planned)
+        self._running[id] = planned
+        self._ended.put(id)
+
+    @property
+    def only_wait(self) -> bool:
+        """Whether nothing goes on without a decision about the waiting calls."""
+        return bool(self.waiting) and not (self._planned or self._running or self._sleeps)
 
     def plan_sleep(self, id: int, seconds: float) -> None:
         """Note a sleep, which begins now."""
@@ -113,8 +159,14 @@ class ScriptCalls:
         found: dict[int, dict[str, Any]] = {}
         while not self._ended.empty():
             planned = self._running.pop(id := self._ended.get())
+            if isinstance(planned.limit, LostClaim):
+                raise planned.limit
             if planned.limit is not None:
                 raise LimitReached(f"line {planned.line}: {planned.limit.message}")
+            if planned.question is not None:
+                self.made.remove(planned)
+                self.waiting[id] = planned
+                continue
             assert planned.answer is not None
             found[id] = planned.answer
             planned.answer = None
@@ -151,15 +203,9 @@ class ScriptCalls:
 
     def _run_here(self, planned: PlannedCall) -> Iterator[Event]:
         """Run a call, and yield a Pause for each of its own, and now and then. Its answer is in `planned` then."""
-        begun = paused = time.monotonic()
+        begun = time.monotonic()
         try:
-            inner = self.begin(planned.tool, planned.arguments)
-            for event in inner.events():
-                # The events of the call are not those of the script, whose caller has to be looked after all the same.
-                if isinstance(event, Pause) or time.monotonic() - paused >= FIRST_PAUSE_SECONDS:
-                    paused = time.monotonic()
-                    yield PAUSE
-            self._answer(planned, inner.result)
+            yield from self._make(planned)
         except LimitReached as problem:
             planned.limit = problem
         except PatchbayError as problem:
@@ -169,7 +215,40 @@ class ScriptCalls:
             raise
         finally:
             planned.ms = (time.monotonic() - begun) * 1000
-            planned.arguments = {}
+            if planned.question is None:
+                planned.arguments = {}
+
+    def _make(self, planned: PlannedCall) -> Iterator[Event]:
+        """Make a call, unless it has to wait for an approval, or a process that has ended made it.
+
+        Raises PatchbayError.
+        """
+        paused = time.monotonic()
+        inner = self.begin(planned.tool, planned.arguments, planned.approval)
+        if self.may_wait and not planned.approval:
+            planned.question = inner.find_question()
+            if planned.question is not None:
+                return
+        digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)
+        known = self.claim.begin_call(digest) if self.claim is not None else None
+        if known is not None:
+            planned.answer, planned.has_failed = known, "exc_type" in known
+            return
+        try:
+            for event in inner.events():
+                # The events of the call are not those of the script, whose caller has to be looked after all the same.
+                if isinstance(event, Pause) or time.monotonic() - paused >= FIRST_PAUSE_SECONDS:
+                    paused = time.monotonic()
+                    yield PAUSE
+            self._answer(planned, inner.result)
+        except LimitReached:
+            raise
+        except PatchbayError as problem:
+            self._fail(planned, problem.message)
+        if self.claim is not None and planned.answer is not None:
+            if self.call.hub is not None and self.call.hub.over():
+                raise LostClaim("the hub is stopping, and cancelled a call: another process goes on with this run")
+            self.claim.end_call(digest, planned.answer)
 
     def _answer(self, planned: PlannedCall, result: Mapping[str, Any]) -> None:
         if result.get("isError"):
@@ -186,4 +265,9 @@ class ScriptCalls:
         except LimitReached as problem:
             planned.limit = problem
         else:
-            planned.answer = {"exc_type": "RuntimeError", "message": f"{planned.name}: {message}"}
+            planned.answer = _failure(f"{planned.name}: {message}")
+
+
+def _failure(message: str) -> dict[str, Any]:
+    """Return an answer that raises an exception in the script."""
+    return {"exc_type": "RuntimeError", "message": message}

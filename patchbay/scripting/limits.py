@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from patchbay.errors import ToolFailed
+from patchbay.scripting.suspension import BudgetLeft
 
 MIB = 1024 * 1024
 
@@ -41,19 +42,44 @@ class LimitReached(ToolFailed):
 
 
 class Budget:
-    """What is left for a run, and for the runs inside it. Thread-safe."""
+    """What is left for a run, and for the runs inside it. Thread-safe. A run that goes on has what it had `left`."""
 
-    def __init__(self, limits: RunLimits) -> None:
+    def __init__(self, limits: RunLimits, left: BudgetLeft | None = None) -> None:
         self.limits = limits
         self.runs = 0
         """The runs that share it now: one inside another, or several that calls at the same time began."""
-        self.until = time.monotonic() + limits.wall_seconds
+        self.until = time.monotonic() + (left.wall_seconds if left else limits.wall_seconds)
         """The `time.monotonic()` time at which the run ends."""
         self._lock = threading.Lock()
-        self._calls = limits.calls
-        self._argument_bytes = limits.argument_bytes
-        self._bytes = limits.result_bytes
-        self._seconds = limits.running_seconds
+        self._calls = left.calls if left else limits.calls
+        self._argument_bytes = left.argument_bytes if left else limits.argument_bytes
+        self._bytes = left.result_bytes if left else limits.result_bytes
+        self._seconds = left.running_seconds if left else limits.running_seconds
+        self._suspensions = left.suspensions if left else limits.suspensions
+
+    def left(self, output_bytes: int) -> BudgetLeft:
+        """Return what is left, for a run that goes on later; `output_bytes` are those that it may still print."""
+        with self._lock:
+            return BudgetLeft(
+                calls=self._calls,
+                argument_bytes=self._argument_bytes,
+                result_bytes=self._bytes,
+                output_bytes=output_bytes,
+                running_seconds=self._seconds,
+                wall_seconds=max(0.0, self.until - time.monotonic()),
+                suspensions=self._suspensions,
+            )
+
+    def take_suspension(self) -> None:
+        """Count that the interpreter asked for something. Raises LimitReached.
+
+        The library counts too, and begins again with a snapshot.
+        """
+        with self._lock:
+            self._suspensions -= 1
+            if self._suspensions < 0:
+                most = f"{self.limits.suspensions} times (limit suspensions)"
+                raise LimitReached(f"it imports, calls, waits and sleeps more than {most}")
 
     def check_depth(self, depth: int) -> None:
         """Raise LimitReached if no run may begin inside so many others."""

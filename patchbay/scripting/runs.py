@@ -1,59 +1,38 @@
-"""Runs scripts: the interpreter works until it needs something, gets it, and works on.
-
-The types are checked before anything runs. What a script asks for is a call (`calls.py`), a sleep, or a module of
-tools; the interpreter has nothing else from this machine.
-"""
+"""Runs the scripts of one process: begins them, lets their callers follow suspended ones, and goes on with those."""
 
 from __future__ import annotations
 
 import secrets
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Protocol
 
-from pydantic_monty import (
-    ExternalModule,
-    FunctionSnapshot,
-    FutureSnapshot,
-    MontyComplete,
-    MontyError,
-    MontySession,
-    NameLookupSnapshot,
-)
-
-from patchbay.activation import PAUSE, Call, CancelFlag, Events, slices
+from patchbay.activation import Call, Events
+from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
-from patchbay.events import Content, Data, Event, Text
-from patchbay.scripting.calls import InnerCall, PlannedCall, ScriptCalls
-from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
-from patchbay.scripting.interpreters import Interpreter, Interpreters
-from patchbay.scripting.limits import MIB, Budget, LimitReached, RunLimits, ValueBytes
-from patchbay.scripting.modules import (
-    ScriptModule,
-    ScriptModules,
-    ScriptTool,
-    find_function,
-    modules_of,
-    plain_arguments,
-    words_of,
-)
-from patchbay.scripting.stubs.names import identifier
-from patchbay.scripting.values import compact_json, plain_value
+from patchbay.events import Event
+from patchbay.scripting.calls import InnerCall
+from patchbay.scripting.following import GONE, ResumedScripts, follow_run, is_answer_of_run
+from patchbay.scripting.interpreters import Interpreters
+from patchbay.scripting.limits import Budget, RunLimits
+from patchbay.scripting.modules import modules_of
+from patchbay.scripting.script_run import Durable, Resumed, ScriptRun
+from patchbay.scripting.suspended_runs import LostClaim, Outcome, RunHead
+from patchbay.scripting.suspension import BudgetLeft, digest_of_script
 
 ID_BYTES = 8
 """Bytes of the id of a run."""
 
-Snapshot = FunctionSnapshot | FutureSnapshot | NameLookupSnapshot | MontyComplete
-"""What the interpreter asks for, or its result."""
+FAILED_HERE = "the hub failed while it went on with this run"
 
 
 class ScriptHub(Protocol):
-    """The part of the hub that runs use."""
+    """The part of the hub that runs use. `resumed_scripts` is None for a hub that cannot suspend them."""
+
+    resumed_scripts: ResumedScripts | None
 
     def call_for_script(
         self, server: str, descriptor: Descriptor, arguments: dict[str, Any], call: Call, pinned: Server | None
@@ -72,30 +51,84 @@ class ScriptRuns:
     def run(self, server: Server, call: Call) -> Events:
         """Run the script of a call (`code`, `inputs`) with the tools of a server; yield its output and its value.
 
-        Raises ToolFailed with the reason and the line.
+        The same call of the same principal goes on with its suspended run. Raises ToolFailed with the reason and the
+        line, and for a run that waits for a person whom this call does not reach.
         """
-        with self._budget(call) as budget:
-            modules = modules_of(server)
-            interpreter = yield from self.interpreters.take(call)
-            run = None
-            try:
-                run = _Run(interpreter, modules, call, budget)
-                yield from run.events()
-            finally:
-                self.interpreters.give_back(interpreter, run is not None and run.is_whole)
+        scripts = _resumed_scripts(call)
+        if call.resumes:
+            assert scripts is not None, "only a hub that suspends runs goes on with one"
+            yield from self._resume(server, call, scripts)
+            return
+        # A tool that called the script waits for it here, and a version of a server is not there for ever.
+        durable = None
+        if scripts is not None and not call.run and len(call.chain) <= 1 and not server.pinned:
+            head = _new_head(server, call, scripts.runs.store.now())
+            known = scripts.runs.find(head.principal, head.server, head.script)
+            if known is not None:
+                yield from follow_run(known.id, call, scripts)
+                return
+            if any(is_answer_of_run(key) for key in call.answered):
+                raise ToolFailed(GONE)
+            durable = Durable(scripts.runs, head)
+        run = yield from self._run(server, call, durable)
+        if run.suspended is not None and scripts is not None:
+            yield from follow_run(run.suspended.id, call, scripts)
 
     def close(self) -> None:
         """End all interpreters."""
         self.interpreters.close()
 
+    def _run(self, server: Server, call: Call, durable: Durable | None) -> Generator[Event, Any, ScriptRun]:
+        """Yield the events of a run that begins now, until it ends or is suspended; return the run."""
+        with self._budget(call, durable) as budget:
+            modules = modules_of(server)
+            interpreter = yield from self.interpreters.take(call)
+            run = None
+            try:
+                run = ScriptRun(interpreter, modules, call, budget, durable)
+                yield from run.events()
+            finally:
+                self.interpreters.give_back(interpreter, run is not None and run.is_whole)
+        return run
+
+    def _resume(self, server: Server, call: Call, scripts: ResumedScripts) -> Events:
+        """Go on with a run whose calls are decided, unless another process does. Raises ToolFailed, LostClaim."""
+        runs, run = scripts.runs, None
+        interpreter = yield from self.interpreters.take(call)
+        try:
+            claim = runs.claim(call.resumes, scripts.process)
+            if claim is None:
+                raise LostClaim("another process of the hub goes on with this run, or it has ended")
+            try:
+                suspension, snapshot = runs.open(claim.state)
+                durable, resumed = Durable(runs, claim.head), Resumed(claim, suspension, snapshot)
+                with self._budget(call, durable, suspension.left) as budget:
+                    run = ScriptRun(interpreter, modules_of(server), call, budget, durable, resumed)
+                    yield from run.events()
+            except LostClaim:
+                raise
+            except Exception as problem:
+                failure = problem.message if isinstance(problem, ToolFailed) else FAILED_HERE
+                claim.end(
+                    run.outcome if run is not None and run.outcome is not None else Outcome("", None, [], failure)
+                )
+                raise
+            if run.outcome is not None:
+                claim.end(run.outcome)
+        finally:
+            self.interpreters.give_back(interpreter, run is not None and run.is_whole)
+
     @contextmanager
-    def _budget(self, call: Call) -> Iterator[Budget]:
-        """Give the budget of a run: that of the outer one for a run that a tool of a script began."""
+    def _budget(self, call: Call, durable: Durable | None, left: BudgetLeft | None = None) -> Iterator[Budget]:
+        """Give the budget of a run: that of the outer one for a run that a tool of a script began.
+
+        `left` is what a run that goes on has left.
+        """
         with self._lock:
             budget = self._budgets.get(call.run)
             if budget is None:
-                call.run, call.run_depth = secrets.token_hex(ID_BYTES), 0
-                budget = self._budgets[call.run] = Budget(self.limits)
+                call.run, call.run_depth = durable.head.id if durable else secrets.token_hex(ID_BYTES), 0
+                budget = self._budgets[call.run] = Budget(self.limits, left)
             budget.check_depth(call.run_depth)
             budget.runs += 1
         call.run_depth += 1
@@ -109,219 +142,22 @@ class ScriptRuns:
                     del self._budgets[call.run]
 
 
-class _Output:
-    """What a script prints. More than `limit` bytes end it, by `end`: the interpreter goes on while it prints."""
-
-    def __init__(self, limit: int, end: Callable[[], None]) -> None:
-        self.is_over = False
-        self._pieces: list[str] = []
-        self._left = limit
-        self._end = end
-
-    def __call__(self, stream: str, text: str) -> None:
-        self._left -= len(text.encode("utf-8", "replace"))
-        if self._left >= 0:
-            self._pieces.append(text)
-        elif not self.is_over:
-            self.is_over = True
-            self._end()
-
-    @property
-    def text(self) -> str:
-        """The text up to the piece that was too much."""
-        return "".join(self._pieces)
+def _resumed_scripts(call: Call) -> ResumedScripts | None:
+    hub: Any = call.hub
+    found: ResumedScripts | None = hub.resumed_scripts
+    return found
 
 
-class _Run:
-    """One run of one script, on one thread."""
-
-    def __init__(self, interpreter: Interpreter, modules: ScriptModules, call: Call, budget: Budget) -> None:
-        self.is_whole = False
-        """Whether the interpreter may run another script."""
-        self._interpreter = interpreter
-        self._modules = modules
-        self._call = call
-        self._budget = budget
-        self._code: str = call.arguments["code"]
-        self._lines = self._code.encode("utf-8", "replace")
-        self._output = _Output(budget.limits.output_bytes, interpreter.kill)
-        self._flag = CancelFlag()
-        self._calls = ScriptCalls(call, budget, self._begin)
-        self._line = 0
-        self._started = 0.0
-
-    def events(self) -> Events:
-        """Yield the events of the run; the last ones are its output and its value. Raises ToolFailed."""
-        inputs = _check_inputs(self._call.arguments.get("inputs", {}))
-        try:
-            value = yield from self._drive(inputs)
-        except MontyError as problem:
-            self.is_whole = is_harmless(problem)
-            yield from self._printed()
-            raise ToolFailed(self._with_calls(self._explain(problem))) from problem
-        except LimitReached as problem:
-            yield from self._printed()
-            place = "" if problem.message.startswith("line ") else f"line {self._line}: " if self._line else ""
-            raise ToolFailed(self._with_calls(f"{place}{problem.message}")) from problem
-        finally:
-            # What still runs is of no more use: the script has ended without it.
-            self._flag.set("the script ended")
-        yield from self._printed()
-        try:
-            plain = plain_value(value, ValueBytes(self._budget.limits.value_bytes).take)
-        except ToolFailed as problem:
-            sentence = f"the value of the script cannot be returned: {problem.message}"
-            raise ToolFailed(self._with_calls(sentence)) from None
-        yield Content({"type": "text", "text": plain if isinstance(plain, str) else compact_json(plain)})
-        rows = [one.row() for one in self._calls.made]
-        yield Data({"value": plain, "calls": rows, "run": self._call.run}, text="")
-
-    def _explain(self, problem: MontyError) -> str:
-        limits = self._budget.limits
-        if self._output.is_over:
-            sentence = f"the script prints more than {limits.output_bytes} bytes (limit output_bytes)"
-            return f"{place_after(self._line)}: {sentence}"
-        if self._interpreter.reached:
-            return f"{place_after(self._line)}: {describe_time(self._interpreter.reached, limits)}"
-        return describe_failure(problem, limits, self._line)
-
-    def _drive(self, inputs: Mapping[str, Any]) -> Generator[Event, None, Any]:
-        """Let the interpreter work until it has a value; return that. Raises MontyError, LimitReached."""
-        given = dict(inputs)
-        with self._checkout(inputs) as session:
-            self._interpreter.pid = session.worker_pid
-            snapshot = self._work(lambda: session.feed_start(self._code, inputs=given, print_callback=self._output))
-            while not isinstance(snapshot, MontyComplete):
-                self._budget.check_time()
-                if isinstance(snapshot, FutureSnapshot):
-                    snapshot = yield from self._settle(snapshot)
-                elif isinstance(snapshot, FunctionSnapshot):
-                    snapshot = yield from self._serve(snapshot)
-                else:
-                    snapshot = self._work(snapshot.resume_auto)
-            value = snapshot.output
-        self.is_whole = True
-        return value
-
-    def _checkout(self, inputs: Mapping[str, Any]) -> MontySession:
-        limits = self._budget.limits
-        declared = "".join(f"{name}: Any\n" for name in inputs)
-        return self._interpreter.monty.checkout(
-            script_name=SCRIPT,
-            type_check=True,
-            type_check_format="concise",
-            type_check_stubs=f"from typing import Any\n{declared}",
-            os_policy={"sleep": "call_host"},
-            external_modules=self._external_modules(),
-            limits={
-                # The watch of the pool counts the work; this ends a script that it could not end.
-                "max_feed_duration_secs": max(0.001, self._budget.until - time.monotonic()),
-                "max_memory": limits.memory_mib * MIB,
-                "max_suspensions": limits.suspensions,
-            },
-        )
-
-    def _external_modules(self) -> dict[str, Callable[[], ExternalModule]]:
-        words = words_of(self._code)
-        used = [one for name, one in self._modules.modules.items() if name in words]
-        return {one.name: partial(_external_module, one.seen_by(words), one) for one in used}
-
-    def _work(self, function: Callable[[], Snapshot]) -> Snapshot:
-        """Let the interpreter work; return what it asks for. Counts the time."""
-        try:
-            return self._interpreter.work(function, self._budget.seconds_left, self._budget.until)
-        finally:
-            self._budget.take_seconds(self._interpreter.spent)
-
-    def _serve(self, snapshot: FunctionSnapshot) -> Generator[Event, None, Snapshot]:
-        """Answer what a script calls: a tool, a sleep, or the import of a module."""
-        if not snapshot.is_os_function:
-            return self._plan(snapshot)
-        if snapshot.function_name == "asyncio.sleep":
-            self._calls.plan_sleep(snapshot.call_id, float(snapshot.args[0]))
-            return self._work(lambda: snapshot.resume({"future": ...}))
-        if snapshot.function_name == "time.sleep":
-            yield from self._sleep(float(snapshot.args[0]), self._line_of(snapshot))
-            return self._work(lambda: snapshot.resume({"return_value": None}))
-        return self._work(snapshot.resume_auto)
-
-    def _sleep(self, seconds: float, line: int) -> Iterator[Event]:
-        self._line = line
-        for nap in slices(self._call, min(seconds, self._budget.until - time.monotonic())):
-            self._flag.wait(nap)
-            yield PAUSE
-        self._budget.check_time()
-
-    def _plan(self, snapshot: FunctionSnapshot) -> Snapshot:
-        """Plan a call, which begins when the script waits for it; a wrong one raises TypeError in the script."""
-        name = str(snapshot.function_name)
-        found = find_function(self._modules, name)
-        self._line = self._line_of(snapshot)
-        problem = ""
-        if found is None:
-            problem = f"there is no tool {name}"
-        elif snapshot.args:
-            problem = f"{name} takes its arguments by name"
-        else:
-            tool, renamed = found
-            try:
-                given = plain_value(plain_arguments(snapshot.kwargs, renamed), self._budget.take_argument_bytes)
-            except LimitReached:
-                raise
-            except ToolFailed as reason:
-                problem = f"{name}: an argument cannot be sent: {reason.message}"
-        if problem or found is None:
-            return self._work(lambda: snapshot.resume({"exc_type": "TypeError", "message": problem}))
-        self._calls.plan(snapshot.call_id, PlannedCall(name, self._line, tool, given))
-        return self._work(lambda: snapshot.resume({"future": ...}))
-
-    def _settle(self, snapshot: FutureSnapshot) -> Generator[Event, None, Snapshot]:
-        """Wait for what the script waits for, and give it."""
-        self._line = self._line_of(snapshot)
-        answers: dict[int, Any] = {}
-        while not answers:
-            yield from self._calls.settle()
-            answers = self._calls.take_answers()
-        return self._work(lambda: snapshot.resume(answers))
-
-    def _begin(self, tool: ScriptTool, arguments: dict[str, Any]) -> InnerCall:
-        hub: Any = self._call.hub
-        outer = self._call.for_script(self._flag, self._budget.until)
-        found: InnerCall = hub.call_for_script(tool.server, tool.descriptor, arguments, outer, tool.pinned)
-        return found
-
-    def _line_of(self, snapshot: FunctionSnapshot | FutureSnapshot) -> int:
-        """Return the line of the script in which something suspended it; 0 for text that the script itself made."""
-        position = snapshot.position
-        return self._lines[: position.start].count(b"\n") + 1 if position.filename.startswith("<python-input") else 0
-
-    def _printed(self) -> Iterator[Event]:
-        if self._output.text:
-            yield Text(self._output.text)
-
-    def _with_calls(self, sentence: str) -> str:
-        """Return a failure with the calls that were made: their effects stay."""
-        made = self._calls.made
-        if not made:
-            return sentence
-        listed = ", ".join(f"{one.name} (line {one.line}{', failed' if one.has_failed else ''})" for one in made[-20:])
-        return f"{sentence}\n{len(made)} call{'s were' if len(made) > 1 else ' was'} made: {listed}"
-
-
-def _external_module(functions: list[str], module: ScriptModule) -> ExternalModule:
-    return ExternalModule(dict.fromkeys(functions, _never), stubs=module.stubs(functions))
-
-
-def _never(**arguments: Any) -> None:
-    """Stand for a tool: each call of it comes to `_serve` instead."""
-    raise AssertionError("calls of tools are served one by one")
-
-
-def _check_inputs(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the inputs of a script. Raises ToolFailed for a name that no Python variable can have."""
-    for name in inputs:
-        if identifier(name) != name:
-            raise ToolFailed(
-                f"inputs: {name!r:.80} cannot be the name of a Python variable; write {identifier(name)!r}"
-            )
-    return inputs
+def _new_head(server: Server, call: Call, now: float) -> RunHead:
+    """Return the head of a run that begins now."""
+    return RunHead(
+        id=secrets.token_hex(ID_BYTES),
+        principal=call.principal,
+        server="" if isinstance(server, Aggregate) else server.name,
+        version=server.version,
+        number=0,
+        question="",
+        script=digest_of_script(call.arguments["code"], call.arguments.get("inputs", {})),
+        began=now,
+        until=now,
+    )

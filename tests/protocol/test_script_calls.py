@@ -111,12 +111,12 @@ def test_a_quota_of_calls_in_flight_counts_a_script_once(hub: Hub, ann: dict[str
     assert value(script(hub, "git", CLOSE, headers=ann)) == "closed 1"
 
 
-def test_a_call_that_needs_an_approval_waits_for_it_and_runs_once_with_it(hub: Hub) -> None:
+def test_a_call_that_needs_an_approval_suspends_its_script_and_runs_once_with_it(hub: Hub) -> None:
     operator = {"Authorization": f"Bearer {hub.token}", "Accept": "application/json"}
     headers = {"Authorization": f"Bearer {hub.token}"}
     set_grants(hub, {"grants": [on("safe")]})
     code = "import safe\nawait safe.open_safe(number=3)"
-    assert "needs an approval" in failure(script(hub, "safe", code, headers=headers))
+    assert "1 call of it needs an approval" in failure(script(hub, "safe", code, headers=headers))
     found: Any = hub.client.get("/approvals", headers=operator).json
     waiting = [one for one in found["approvals"] if one["waits"]]
     assert [(one["server"], one["tool"], one["arguments"]) for one in waiting] == [

@@ -119,7 +119,7 @@ def test_a_value_has_a_bounded_size(hub: Hub, code: str) -> None:
 def test_a_run_keeps_no_arguments_of_calls_that_are_over() -> None:
     call, budget = Call("git", {}, {}, time.monotonic() + BOUND), Budget(RunLimits())
     tool = ScriptTool("git", Descriptor("tool", "note", {"name": "note", "inputSchema": {}}, {}), "note")
-    calls = ScriptCalls(call, budget, lambda tool, arguments: Answered(arguments))
+    calls = ScriptCalls(call, budget, lambda tool, arguments, approval: Answered(arguments))
     for id in range(3):
         calls.plan(id, PlannedCall("git.note", 1, tool, {"what": "a" * 1000}))
     answers: dict[int, dict[str, Any]] = {}
@@ -135,6 +135,9 @@ class Answered:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.result: Mapping[str, Any] = {"content": [{"type": "text", "text": f"{len(arguments['what'])} characters"}]}
+
+    def find_question(self) -> None:
+        return None
 
     def events(self) -> Events:
         yield from ()

@@ -147,7 +147,7 @@ def test_a_value_that_json_cannot_say_is_refused_with_the_reason(hub: Hub, code:
     assert said in failure(script(hub, "git", code))
 
 
-@pytest.mark.parametrize("step", ["modules_of", "_Run"])
+@pytest.mark.parametrize("step", ["modules_of", "ScriptRun"])
 def test_a_run_that_cannot_begin_keeps_no_place(hub: Hub, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     def fail(*given: object) -> None:
         raise ToolFailed("it cannot begin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -39,6 +40,23 @@ def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
         "decided": approval.decided,
         "by": name_caller(approval.by, mode) if approval.by else "",
     }
+
+
+def describe_questions(approvals: Iterable[Approval], now: float, mode: str) -> list[dict[str, Any]]:
+    """Return the questions that approvals are about, in their order, as values that pages show.
+
+    Each has the `id` to decide about, its `calls` (`describe_call`), `who` asks, the `run` of the script that asks (""
+    for a call by itself), and the times `made` and `expires`.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    runs: dict[str, str] = {}
+    for one in approvals:
+        found.setdefault(one.question, []).append(describe_call(one, now, mode))
+        runs[one.question] = one.run
+    return [
+        {"id": id, "calls": calls, "run": runs[id], **{name: calls[0][name] for name in ("who", "made", "expires")}}
+        for id, calls in found.items()
+    ]
 
 
 def list_arguments(text: str) -> list[dict[str, Any]]:

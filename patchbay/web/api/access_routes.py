@@ -128,7 +128,8 @@ ACCESS_CHANGES = (
     Route(
         "POST",
         "/approvals",
-        "Approve or refuse a call; with `Accept: application/json`, the response is the decision.",
+        "Approve or refuse a call, or all calls of a question; with `do=ticked`, those with a field call.NUMBER are"
+        " approved. With `Accept: application/json`, the response is the decision.",
         schema_ref("Approval"),
         body=form_body("csrf", "id", "do"),
         status=(200, 303),

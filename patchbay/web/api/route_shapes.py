@@ -166,7 +166,9 @@ _USE = object_of(
 )
 _ORIGINS = array_of(object_of(name=TEXT, server=TEXT, tool=TEXT, version=TEXT))
 _APPROVAL = object_of(
-    **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
+    **dict.fromkeys(
+        ("id", "question", "run", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT
+    ),
     arguments=nullable(TEXT),
     origins=_ORIGINS,
     state=one_of("waiting", "approved", "refused", "used", "expired"),

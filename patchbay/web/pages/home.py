@@ -15,7 +15,7 @@ from patchbay.catalogue.rows import BOOT
 from patchbay.catalogue.watching.unserved_files import list_unserved_files
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.topics import SERVERS
-from patchbay.web.access.approval_words import describe_call
+from patchbay.web.access.approval_words import describe_questions
 from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
@@ -54,7 +54,7 @@ class _HomeViews:
             "home.html",
             "home",
             data,
-            calls=[describe_call(one, now, self._site.settings.mode) for one in waiting],
+            questions=describe_questions(waiting, now, self._site.settings.mode),
             ailing=self._ailing(rows, is_operator),
             failed=list_failed_schedules(self._scheduler) if is_operator else [],
             full=self._attention.list_full() if is_operator else [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -70,7 +71,10 @@ def list_command(context: click.Context, /, shows_all: bool, as_json: bool, **_:
 @with_hub
 @click.pass_context
 def approve_command(context: click.Context, /, id: str, **_: Any) -> None:
-    """Approve the call ID: its caller may send exactly this call once, within ten minutes."""
+    """Approve the call ID: its caller may send exactly this call once, within ten minutes.
+
+    ID may also be that of a question about several calls of a script: all that still wait are approved, and it goes on.
+    """
     _decide(context, id, "approve")
 
 
@@ -79,14 +83,23 @@ def approve_command(context: click.Context, /, id: str, **_: Any) -> None:
 @with_hub
 @click.pass_context
 def refuse_command(context: click.Context, /, id: str, **_: Any) -> None:
-    """Refuse the call ID: it does not run."""
+    """Refuse the call ID: it does not run.
+
+    ID may also be that of a question about several calls of a script: all that still wait are refused.
+    """
     _decide(context, id, "refuse")
 
 
 def _decide(context: click.Context, id: str, do: str) -> None:
-    with exit_on_error():
-        made = _find_hub(context).post(PAGE, {"id": id, "do": do})
     done = "approved" if do == "approve" else "refused"
+    with exit_on_error():
+        hub = _find_hub(context)
+        made = hub.post(PAGE, {"id": id, "do": do})
+        if id == made["question"] != made["id"]:
+            states = Counter(one["state"] for one in hub.get(f"{PAGE}.json")["approvals"] if one["question"] == id)
+            words = ", ".join(f"{count} {STATES[state]}" for state, count in states.items())
+            click.echo(f"The calls of the run {made['run']} are {done}: {words}.")
+            return
     click.echo(f"The call of {made['server']}.{made['tool']} by {_asker(made)} is {done}.")
 
 

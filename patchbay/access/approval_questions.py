@@ -1,0 +1,81 @@
+"""The question to a client about calls that need an approval, as an elicitation, and what its answer approves.
+
+One call has an empty form: to accept it is to approve the call. Several calls have one tick each, which is set: to
+accept the form approves those that are still ticked. A form of ticks is the table that every revision with elicitation
+can show; a client that sends no ticks back approves all calls, as its user saw them.
+Source: MCP specification, client/elicitation (form mode, boolean schemas with a default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchbay.access.approvals import AskedCall
+from patchbay.events import Question
+from patchbay.views.hidden_characters import escape_hidden_characters
+
+ELICITATION = "elicitation/create"
+
+MAX_QUESTION_CHARACTERS = 4000
+"""Characters of the arguments in the question about one call."""
+
+MAX_TICK_CHARACTERS = 400
+"""Characters of the arguments of each of several calls."""
+
+
+def question_key(question: str) -> str:
+    """Return the key under which a client is asked; it has the id of the question, which no client can guess."""
+    return f"approval-{question}"
+
+
+def ask_client(calls: Sequence[AskedCall]) -> Question:
+    """Return the question about these calls."""
+    if len(calls) == 1:
+        shown = describe_asked(calls[0], MAX_QUESTION_CHARACTERS)
+        message = f"Approve this call of {tool_name(calls[0])}? It runs once, with these arguments: {shown}"
+        return Question(ELICITATION, {"message": message, "requestedSchema": {"type": "object", "properties": {}}})
+    ticks = {
+        _tick(number): {
+            "type": "boolean",
+            "title": f"{number}. {tool_name(one)} {describe_asked(one, MAX_TICK_CHARACTERS)}",
+            "default": True,
+        }
+        for number, one in enumerate(calls, 1)
+    }
+    tools = ", ".join(sorted({tool_name(one) for one in calls}))
+    listed = "\n".join(str(one["title"]) for one in ticks.values())
+    message = (
+        f"Approve these {len(calls)} calls of {tools}? Each runs once, with these arguments. A call without its tick is"
+        f" refused.\n{listed}"
+    )
+    return Question(ELICITATION, {"message": message, "requestedSchema": {"type": "object", "properties": ticks}})
+
+
+def read_answer(answer: Any, count: int) -> list[bool]:
+    """Return which of `count` calls an answer approves: none unless it accepts, and then those that are not unticked.
+
+    A tick of another type than a boolean refuses its call.
+    """
+    if not isinstance(answer, Mapping) or answer.get("action") != "accept":
+        return [False] * count
+    content = answer.get("content")
+    given = content if count > 1 and isinstance(content, Mapping) else {}
+    return [given.get(_tick(number), True) is True for number in range(1, count + 1)]
+
+
+def describe_asked(call: AskedCall, limit: int) -> str:
+    """Return the arguments of a call as JSON, cut at `limit` characters; a cut one has its length and its CID."""
+    shown = escape_hidden_characters(call.arguments.decode())
+    if len(shown) <= limit:
+        return shown
+    return f"{shown[:limit]}... ({len(shown)} characters, {call.exact.arguments_cid})"
+
+
+def tool_name(call: AskedCall) -> str:
+    """Return the server and the tool of a call."""
+    return f"{call.exact.server}.{call.exact.tool}"
+
+
+def _tick(number: int) -> str:
+    return f"call_{number}"

@@ -1,0 +1,198 @@
+"""Goes on with suspended runs of scripts once their calls are decided: in any process of all hubs on the store.
+
+Every process hears of each decision, and one of them claims the run. A process that was killed loses its claim after a
+few seconds; another one goes on. The modules of scripts are loaded when the first run was suspended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from patchbay.access.approval_gate import ApprovalGate
+from patchbay.access.approvals import Approvals
+from patchbay.access.control import AccessControl
+from patchbay.activation import CancelFlag
+from patchbay.activity.recorder import Activity
+from patchbay.background import run_in_background
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.script_tools import RUN
+from patchbay.catalogue.servers import Server
+from patchbay.coordination.mailbox_loop import MailboxLoop
+from patchbay.coordination.process_liveness import LOST_SECONDS, Heartbeat
+from patchbay.errors import PatchbayError, Refused, ToolFailed
+from patchbay.jsonrpc import Result
+from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.run_tool import run_tool
+from patchbay.store import Subscription
+from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS
+
+if TYPE_CHECKING:
+    from patchbay.scripting.suspended_runs import RunHead, SuspendedRuns
+
+log = logging.getLogger(__name__)
+
+WAY = "resumed"
+"""The entry point in the record of a run that goes on."""
+
+IDLE_SECONDS = 30.0
+"""Seconds between two looks of a process that knows no suspended run; a new one is told at once."""
+
+MAX_RESUMED = 16
+"""Runs that this process goes on with at the same time; other processes may claim the next ones meanwhile."""
+
+END_SECONDS = 5.0
+"""Seconds that the end of the hub waits for them."""
+
+
+class ResumedScripts:
+    """The suspended runs that this process goes on with. `key` is the secret key of the hub. Thread-safe."""
+
+    def __init__(
+        self,
+        key: bytes,
+        catalogue: Catalogue,
+        access: AccessControl,
+        activity: Activity,
+        approvals: Approvals,
+        gate: ApprovalGate,
+    ) -> None:
+        self._key = key
+        self._catalogue = catalogue
+        self._access = access
+        self._activity = activity
+        self._approvals = approvals
+        self._gate = gate
+        self._store = catalogue.store
+        self._heartbeat = Heartbeat(self._store)
+        self._lock = threading.Lock()
+        self._running: dict[str, CancelFlag] = {}
+        self._loop = MailboxLoop(
+            *("suspended scripts", self._store.bus, [APPROVALS, SCRIPT_RUNS, ENDING], self._round),
+            "suspended scripts wait for a moment",
+        )
+
+    @cached_property
+    def runs(self) -> SuspendedRuns:
+        """The suspended runs of all processes."""
+        from patchbay.scripting.suspended_runs import SuspendedRuns
+
+        return SuspendedRuns(self._store, self._key, self._approvals)
+
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds that a client waits for a decision that is not asked itself."""
+        return self._gate.wait_seconds
+
+    @property
+    def process(self) -> str:
+        """The id of this process in its claims."""
+        return self._heartbeat.liveness.process
+
+    def start(self) -> None:
+        """Go on with runs from now on, on threads. A read-only hub does not."""
+        if not self._catalogue.readonly:
+            self._loop.start()
+
+    def close(self) -> None:
+        """Begin no further run, and end those that go on here: another process or the next start goes on with them."""
+        self._loop.stop()
+        with self._lock:
+            for flag in self._running.values():
+                flag.set("the hub is stopping")
+        self._loop.join(END_SECONDS)
+
+    def resume(self, id: str) -> None:
+        """Go on with a run on a thread of its own, unless this process does already, or has no room for it."""
+        with self._lock:
+            if id in self._running or len(self._running) >= MAX_RESUMED or self._loop.ending.is_set():
+                return
+            self._running[id] = CancelFlag()
+        try:
+            run_in_background(f"script {id}", self._resume, id)
+        except RuntimeError:
+            with self._lock:
+                del self._running[id]
+
+    def _round(self, mailbox: Subscription) -> None:
+        """Go on with what is decided, and wait for the next decision, or for the end of the claim of a lost process."""
+        has_open = self._look()
+        mailbox.wait(LOST_SECONDS if has_open else IDLE_SECONDS)
+        while mailbox.get(0) is not None:
+            pass
+
+    def _look(self) -> bool:
+        """Go on with the runs whose calls are decided; return whether there are runs that have not ended."""
+        if not self._store.journal.last(SCRIPT_RUNS):
+            return False
+        from patchbay.scripting.suspended_runs import DECIDED, EXPIRED
+
+        states = {one.id: self.runs.state_of(one) for one in self.runs.heads() if not one.ended}
+        for id, state in states.items():
+            if state == DECIDED:
+                self.resume(id)
+        return any(state != EXPIRED for state in states.values())
+
+    def _resume(self, id: str) -> None:
+        """Go on with a run to its end, or until it waits again. Raises no error of the hub."""
+        try:
+            self._heartbeat.begin()
+            try:
+                head = self.runs.head(id)
+                if head is not None:
+                    self._go_on(head)
+            finally:
+                self._heartbeat.end()
+        except PatchbayError as problem:
+            log.info("the run %s of a script did not go on here: %s", id, problem.message)
+        finally:
+            with self._lock:
+                del self._running[id]
+
+    def _go_on(self, head: RunHead) -> None:
+        from patchbay.scripting.front import script_server
+
+        try:
+            suspension, _ = self.runs.open(self._state(head))
+            sender = suspension.sender
+            if sender.id != head.principal or not self._access.is_current(sender):
+                raise Refused("the credentials of the caller of this script are no longer valid: the run has ended")
+            server = self._find(head, sender)
+        except PatchbayError as problem:
+            self._end(head, problem.message)
+            return
+        front = script_server(server)
+        tool, arguments = front.tools[RUN], {"code": suspension.code, "inputs": suspension.inputs}
+        wire = TransportInfo(head.server, sender=sender, way=WAY)
+        terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "cancelled": self._running[head.id]}
+        with self._activity.begin("tools/call", RUN, front, wire, arguments) as record:
+            run = run_tool(self._catalogue.hub, front, tool, arguments, None, {**terms, "resumes": head.id})
+            run.call.meta = record.calls(tool, run.call)
+            for event in run.events:
+                record.saw(event)
+            record.end(Result(0, run.result()))
+
+    def _state(self, head: RunHead) -> Any:
+        state = self.runs.read(head.id)
+        if state is None:
+            raise ToolFailed("its record is no longer there")
+        return state
+
+    def _find(self, head: RunHead, sender: Any) -> Server:
+        """Return the server of a run as its caller may see it now. Raises UnknownServer, ToolFailed."""
+        self._catalogue.catch_up()
+        seen = self._access.catalogue_for(sender)
+        server: Server = seen.find(head.server) if head.server else seen.aggregate()
+        if not server.has_scripts:
+            raise ToolFailed(f"{head.server or '/mcp'} has no scripts any more")
+        return server
+
+    def _end(self, head: RunHead, failure: str) -> None:
+        """End a run that cannot go on."""
+        from patchbay.scripting.suspended_runs import Outcome
+
+        claim = self.runs.claim(head.id, self.process)
+        if claim is not None:
+            claim.end(Outcome("", None, [], failure))

@@ -1,0 +1,410 @@
+"""The suspended runs of scripts: in the journal, sealed, until one process of all hubs on the store goes on with them.
+
+A run that waits for a person holds no thread and no process. Its entries are `script-run/<id>` in the journal, and
+every process folds them to the same state:
+
+    suspended  its head, and its snapshot, which is sealed with the key of the hub and bound to the head
+    claimed    a process goes on with it
+    began      that process makes a call now
+    answered   the result of that call, sealed
+    ended      its outcome, sealed, without the snapshot
+
+Each entry is written only behind the one that its writer saw, so that of two processes one claims a run, and a process
+that lost its claim makes no further call. A call that began and has no answer may have been made: it is not made again.
+`script-runs` has the head of each run, so that a process finds those that it has not seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approvals, AskedCall
+from patchbay.access.sealing import Sealing
+from patchbay.coordination.process_liveness import ProcessLiveness
+from patchbay.errors import StaleUpdate, ToolFailed
+from patchbay.jsonrpc import dump_json, load_json
+from patchbay.scripting.limits import MIB, LimitReached
+from patchbay.scripting.suspension import Suspension, read_suspension
+from patchbay.store import JournalEntry, Store
+from patchbay.topics import SCRIPT_RUN, SCRIPT_RUNS
+
+MAX_SNAPSHOT_BYTES = 4 * MIB
+"""Bytes of the snapshot of one run, with what the hub knows of it."""
+
+MAX_SUSPENDED = 100
+"""Runs of one principal that are suspended at the same time."""
+
+MAX_SUSPENDED_BYTES = 64 * MIB
+"""Bytes of all suspended runs of one principal."""
+
+MAX_OUTCOME_BYTES = MIB
+"""Bytes of an outcome that is kept; of a larger one, only that it was too large."""
+
+MAX_LOGGED_BYTES = MIB
+"""Bytes of the result of a call that is kept until its run ends, for a process that goes on after this one."""
+
+SUSPENDED_SECONDS = 2 * APPROVAL_SECONDS
+"""Seconds that a suspended run is kept: until its decision, and until it has gone on."""
+
+FETCH_SECONDS = APPROVAL_SECONDS
+"""Seconds after the end of a run in which the same call of `run_script` gets its outcome, once."""
+
+KEPT_SECONDS = 24 * 3600.0
+"""Seconds that the outcome of a run is kept and shown."""
+
+PAGE = 1000
+
+SUSPENDED, DECIDED, RUNNING, DONE, FAILED, EXPIRED = "suspended", "decided", "running", "done", "failed", "expired"
+"""The states of a run. DECIDED has a decision about each of its calls, and no process goes on with it yet."""
+
+UNKNOWN_RESULT = (
+    "this call was made, and its result is unknown: the process of the hub that made it ended. It is not made again"
+)
+
+DAMAGED = (
+    "the run cannot go on: its record is not what this hub has sealed for it (the record or the key of the hub was"
+    " changed). Run the script again"
+)
+
+_SUSPENDED, _CLAIMED, _BEGAN, _ANSWERED, _ENDED, _FETCHED = b"s", b"c", b"b", b"a", b"e", b"f"
+
+
+class LostClaim(LimitReached):
+    """Another process goes on with this run, because this one seemed lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """What everybody who can read the store may know of a run; its contents are sealed, and bound to this.
+
+    `server` is the name of the server at whose endpoint it runs, "" for all servers, and `version` the version of that.
+    `number` counts how often the run was suspended. `question` is the id of the question that it waits for, and `until`
+    the Unix time at which that expires. `script` is the digest of the script and its inputs, `began` a Unix time.
+    """
+
+    id: str
+    principal: str
+    server: str
+    version: str
+    number: int
+    question: str
+    script: str
+    began: float
+    until: float
+    size: int = 0
+    ended: float = 0.0
+    state: str = SUSPENDED
+    is_fetched: bool = False
+
+    def about(self) -> bytes:
+        """Return the words that a sealed snapshot is bound to."""
+        bound = [self.id, self.principal, self.server, self.version, self.number, self.question, self.script]
+        return dump_json(["suspended", *bound])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `calls` are the rows of its calls; `failure` is why it failed, "" if it did not."""
+
+    printed: str
+    value: Any
+    calls: list[dict[str, Any]]
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class RunState:
+    """The state of one run. `answers` has by the digest of a call what is known of each time it was made since."""
+
+    head: RunHead | None = None
+    sealed: bytes = b""
+    owner: str = ""
+    answers: dict[str, list[bytes]] = field(default_factory=dict)
+    outcome: bytes | None = None
+    is_damaged: bool = False
+    seq: int = 0
+
+    def apply(self, entry: JournalEntry) -> None:
+        """Apply one entry. One that this hub cannot have written damages the run."""
+        self.seq = entry.seq
+        kind, (line, _, rest) = entry.data[:1], entry.data[1:].partition(b"\n")
+        try:
+            if self.outcome is None:
+                self._apply(kind, orjson.loads(line), rest)
+            elif kind == _FETCHED and self.head is not None:
+                self.head = replace(self.head, is_fetched=True)
+        except (ValueError, TypeError, KeyError):
+            self.is_damaged = True
+
+    def _apply(self, kind: bytes, fields: Any, rest: bytes) -> None:
+        if kind == _SUSPENDED:
+            before, self.head = self.head, RunHead(**fields)
+            # An older snapshot that somebody appended again has an older number.
+            if before is not None and self.head.number != before.number + 1:
+                self.is_damaged = True
+            self.sealed, self.owner, self.answers = rest, "", {}
+        elif kind == _CLAIMED:
+            self.owner = fields["owner"]
+        elif kind == _BEGAN:
+            self.answers.setdefault(fields["call"], []).append(b"")
+        elif kind == _ANSWERED:
+            unknown = self.answers.setdefault(fields["call"], [])
+            if b"" in unknown:
+                unknown.remove(b"")
+            unknown.insert(0, rest)
+        elif kind == _ENDED:
+            self.head, self.outcome = RunHead(**fields), rest
+
+
+class SuspendedRuns:
+    """The suspended runs of one hub, in every process. `key` is the secret key of the hub. Thread-safe."""
+
+    def __init__(self, store: Store, key: bytes, approvals: Approvals) -> None:
+        self.store = store
+        self.approvals = approvals
+        self._journal = store.journal
+        self._sealing = Sealing(key, b"suspended scripts")
+        self._liveness = ProcessLiveness(store)
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._heads: dict[str, RunHead] = {}
+
+    def heads(self) -> list[RunHead]:
+        """Return the newest head of each run that is kept, newest first."""
+        with self._lock:
+            self._catch_up()
+            return sorted(self._heads.values(), key=lambda one: one.began, reverse=True)
+
+    def read(self, id: str) -> RunState | None:
+        """Return the state of a run; None for an unknown one, or one that is no longer kept."""
+        state, topic = RunState(), SCRIPT_RUN + id
+        while entries := self._journal.read(topic, state.seq, PAGE):
+            for entry in entries:
+                state.apply(entry)
+        return state if state.head is not None else None
+
+    def head(self, id: str) -> RunHead | None:
+        """Return the newest head of a run; None for an unknown one."""
+        with self._lock:
+            self._catch_up()
+            return self._heads.get(id)
+
+    def find(self, principal: str, server: str, script: str) -> RunHead | None:
+        """Return the run that the same call of `run_script` goes on with; None if it begins a new one.
+
+        That is one that is suspended or runs, or one that has ended lately and whose outcome its caller did not get.
+        """
+        now = self.approvals.now()
+        for one in self.heads():
+            if (one.principal, one.server, one.script) == (principal, server, script) and not one.is_fetched:
+                if one.ended and one.ended > now - FETCH_SECONDS:
+                    return one
+                if not one.ended and self.state_of(one) != EXPIRED:
+                    return one
+        return None
+
+    def state_of(self, head: RunHead) -> str:
+        """Return the state of a run now; one of the constants above."""
+        if head.ended:
+            return head.state
+        asked = self.approvals.find_question(head.question)
+        now = self.approvals.now()
+        if any(one.state_at(now) == WAITING for one in asked):
+            return SUSPENDED
+        if not asked or any(one.decided is None for one in asked):
+            return EXPIRED
+        state = self.read(head.id)
+        if state is None or now > head.until + APPROVAL_SECONDS:
+            return EXPIRED
+        return RUNNING if state.owner and self._liveness.is_alive(state.owner) else DECIDED
+
+    def suspend(
+        self,
+        head: RunHead,
+        suspension: Suspension,
+        snapshot: bytes,
+        calls: Sequence[AskedCall],
+        claim: Claim | None,
+    ) -> RunHead:
+        """Ask for the approval of the waiting calls by one question, and store the run; return its new head.
+
+        `calls` are those of `suspension.waiting`, in order. `claim` is that of a run that was suspended before. Raises
+        ToolFailed when the run cannot be suspended, and then asks nothing; LostClaim.
+        """
+        size = len(suspension.to_bytes(snapshot))
+        if size > MAX_SNAPSHOT_BYTES:
+            most = f"{MAX_SNAPSHOT_BYTES // MIB} MiB (limit snapshot_bytes)"
+            raise ToolFailed(f"the script has too many values to wait for a person: more than {most}")
+        if claim is None:
+            self._check_room(head.principal, size)
+        asked = self.approvals.ask(head.id, calls)
+        waiting = [replace(one, approval=known.id) for one, known in zip(suspension.waiting, asked, strict=True)]
+        data = replace(suspension, waiting=waiting).to_bytes(snapshot)
+        question, until = asked[0].question, asked[0].expires
+        head = replace(head, question=question, until=until, size=size, number=head.number + 1)
+        entry = _SUSPENDED + orjson.dumps(asdict(head)) + b"\n" + self._sealing.seal(data, head.about())
+        topic = SCRIPT_RUN + head.id
+        if claim is not None:
+            self._journal.remove(topic, claim.write(entry, SUSPENDED_SECONDS, self._index(head)))
+        else:
+            self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), self._index(head)], {topic: 0})
+        self.store.bus.publish(SCRIPT_RUNS, head.id.encode())
+        return head
+
+    def claim(self, id: str, process: str) -> Claim | None:
+        """Claim a run whose calls are decided, for one process; None if it cannot go on now, or another one has it."""
+        state = self.read(id)
+        if state is None or state.head is None or state.outcome is not None or self.state_of(state.head) != DECIDED:
+            return None
+        claimed = Claim(self, state.head, state, process)
+        try:
+            claimed.write(_CLAIMED + orjson.dumps({"owner": process}) + b"\n", SUSPENDED_SECONDS)
+        except LostClaim:
+            return None
+        return claimed
+
+    def open(self, state: RunState) -> tuple[Suspension, bytes]:
+        """Return what a suspended run had, and its snapshot. Raises ToolFailed for a record that was changed."""
+        assert state.head is not None
+        data = None if state.is_damaged else self._sealing.open(state.sealed, state.head.about())
+        if data is None:
+            raise ToolFailed(DAMAGED)
+        try:
+            return read_suspension(data)
+        except ValueError as problem:
+            raise ToolFailed(DAMAGED) from problem
+
+    def outcome(self, state: RunState) -> Outcome:
+        """Return the outcome of a run that has ended. Raises ToolFailed for a record that was changed."""
+        assert state.head is not None and state.outcome is not None
+        data = self._sealing.open(state.outcome, _about_end(state.head))
+        if data is None:
+            raise ToolFailed("the outcome of this run cannot be read: it is not what this hub has sealed for it")
+        return Outcome(**load_json(data))
+
+    def mark_fetched(self, id: str) -> bool:
+        """Note that the caller of a run gets its outcome now; False if another request got it before."""
+        state = self.read(id)
+        if state is None or state.head is None or state.head.is_fetched:
+            return False
+        head = replace(state.head, is_fetched=True)
+        entries = [(SCRIPT_RUN + id, _FETCHED, KEPT_SECONDS), self._index(head)]
+        try:
+            self._journal.append_all(entries, {SCRIPT_RUN + id: state.seq})
+        except StaleUpdate:
+            return False
+        return True
+
+    def ended_entries(self, head: RunHead, outcome: Outcome) -> tuple[bytes, tuple[str, bytes, float]]:
+        """Return the entry of the end of a run, and that of the index."""
+        data = dump_json(asdict(outcome))
+        if len(data) > MAX_OUTCOME_BYTES:
+            sentence = f"the value of the script has {len(data)} bytes, and no caller waited for it: it was not kept"
+            data = dump_json(asdict(Outcome("", None, outcome.calls, sentence)))
+            head = replace(head, state=FAILED)
+        head = replace(head, ended=self.approvals.now())
+        line = orjson.dumps(asdict(head))
+        return _ENDED + line + b"\n" + self._sealing.seal(data, _about_end(head)), self._index(head)
+
+    def seal_answer(self, id: str, call: str, answer: Any) -> bytes:
+        """Return the sealed result of a call of a run."""
+        return self._sealing.seal(dump_json(answer), _about_answer(id, call))
+
+    def open_answer(self, id: str, call: str, sealed: bytes) -> Any:
+        """Return the result of a call. Raises ToolFailed if it is unknown, or was changed."""
+        data = self._sealing.open(sealed, _about_answer(id, call)) if sealed else None
+        if data is None:
+            raise ToolFailed(UNKNOWN_RESULT)
+        return load_json(data)
+
+    def _index(self, head: RunHead) -> tuple[str, bytes, float]:
+        return SCRIPT_RUNS, orjson.dumps(asdict(head)), KEPT_SECONDS if head.ended else SUSPENDED_SECONDS
+
+    def _check_room(self, principal: str, size: int) -> None:
+        """Raise ToolFailed if a principal may not have a further suspended run of this size."""
+        own = [one for one in self.heads() if one.principal == principal and not one.ended]
+        sizes = [one.size for one in own if self.state_of(one) != EXPIRED]
+        if len(sizes) >= MAX_SUSPENDED or sum(sizes) + size > MAX_SUSPENDED_BYTES:
+            raise ToolFailed(f"{len(sizes)} of your scripts wait for a person already (limit suspended_runs)")
+
+    def _catch_up(self) -> None:
+        while entries := self._journal.read(SCRIPT_RUNS, self._seq, PAGE):
+            for entry in entries:
+                self._seq = entry.seq
+                with suppress(ValueError, TypeError):
+                    head = RunHead(**orjson.loads(entry.data))
+                    self._heads[head.id] = head
+        now = self.approvals.now()
+        for one in list(self._heads.values()):
+            if now > (one.ended + KEPT_SECONDS if one.ended else one.until + SUSPENDED_SECONDS):
+                del self._heads[one.id]
+
+
+class Claim:
+    """A run that this process goes on with. It alone writes entries of the run, until another process claims it."""
+
+    def __init__(self, runs: SuspendedRuns, head: RunHead, state: RunState, process: str) -> None:
+        self.head = head
+        self.state = state
+        self.process = process
+        self.approvals = runs.approvals
+        self._runs = runs
+        self._seq = state.seq
+        self._has_ended = False
+        self._known = {call: list(answers) for call, answers in state.answers.items()}
+        self._lock = threading.Lock()
+
+    def write(self, data: bytes, keep: float, *more: tuple[str, bytes, float]) -> int:
+        """Write the next entry of the run, and more; return its seq. Raises LostClaim."""
+        topic = SCRIPT_RUN + self.head.id
+        with self._lock:
+            try:
+                self._seq = self._runs.store.journal.append_all([(topic, data, keep), *more], {topic: self._seq})[0]
+            except StaleUpdate as problem:
+                raise LostClaim("another process of the hub goes on with this run") from problem
+            return self._seq
+
+    def begin_call(self, call: str) -> Any:
+        """Note that a call begins; return its answer if it was made by a process that has ended, else None.
+
+        Raises ToolFailed for a call that may have been made, and whose result is unknown; LostClaim.
+        """
+        with self._lock:
+            known = self._known.get(call)
+            sealed = known.pop(0) if known else None
+        if sealed is not None:
+            return self._runs.open_answer(self.head.id, call, sealed)
+        self.write(_BEGAN + orjson.dumps({"call": call}) + b"\n", SUSPENDED_SECONDS)
+        return None
+
+    def end_call(self, call: str, answer: Any) -> None:
+        """Note the answer of a call, a JSON value. Raises LostClaim."""
+        sealed = self._runs.seal_answer(self.head.id, call, answer)
+        if len(sealed) <= MAX_LOGGED_BYTES:
+            self.write(_ANSWERED + orjson.dumps({"call": call}) + b"\n" + sealed, SUSPENDED_SECONDS)
+
+    def end(self, outcome: Outcome) -> None:
+        """Store the outcome of the run, and remove its snapshot; the first outcome counts. Raises LostClaim."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        head = replace(self.head, state=FAILED if outcome.failure else DONE)
+        entry, index = self._runs.ended_entries(head, outcome)
+        seq = self.write(entry, KEPT_SECONDS, index)
+        self._runs.store.journal.remove(SCRIPT_RUN + self.head.id, seq)
+        self._runs.store.bus.publish(SCRIPT_RUNS, self.head.id.encode())
+
+
+def _about_end(head: RunHead) -> bytes:
+    bound = [head.id, head.principal, head.server, head.state]
+    return dump_json(["ended", *bound])
+
+
+def _about_answer(id: str, call: str) -> bytes:
+    return dump_json(["answer", id, call])
