@@ -52,10 +52,14 @@ class Node:
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=self._log)
 
+    def restart(self) -> None:
+        """Start another hub on the same port, after this one has ended."""
+        self.process = self._start()
+
     async def replace(self) -> None:
         """End the hub, and start another one on the same port."""
         await self.end()
-        self.process = self._start()
+        self.restart()
 
     async def end(self) -> None:
         """End the hub, and count its processor time."""
