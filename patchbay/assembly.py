@@ -126,7 +126,6 @@ def assemble(
     _load_servers(catalogue)
     activity = _make_activity(store, settings, audit)
     catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call, gate.find_exact)
-    scripts = _resume_scripts(key, catalogue, access, activity, approvals, gate)
     sessions = _make_sessions(settings, key, catalogue)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
@@ -145,7 +144,7 @@ def assemble(
             quotas=quotas,
             approvals=approvals,
             secrets=variables.stored,
-            scripts=scripts,
+            scripts=_resume_scripts(key, catalogue, access, activity, approvals, gate),
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
             **_background_work(settings, catalogue, access, activity, left),

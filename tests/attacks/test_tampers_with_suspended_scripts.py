@@ -183,7 +183,8 @@ def test_an_equal_call_outside_the_script_cannot_use_its_approval(
     wanted = {"name": "close", "arguments": {"folder": str(tmp_path), "number": 1}}
     asked = hub.send("issues", *modern_request("tools/call", wanted, FORMS, headers=ann))
     ((key, _),) = asked.result["inputRequests"].items()
-    assert one["question"] not in key and approvals.find(one["id"]).state == "waiting"
+    known = approvals.find(one["id"])
+    assert one["question"] not in key and known is not None and known.state == "waiting"
     decide(hub, one["question"], "refuse")
 
 
@@ -207,9 +208,10 @@ def test_the_rights_of_the_caller_are_those_of_the_moment_when_the_script_goes_o
 ) -> None:
     one = suspended(hub, tmp_path, ann)
     name = one["principal"].removeprefix("key:")
-    principal = hub.app.parts.keys.find_named(name).principal
+    key = hub.app.parts.keys.find_named(name)
+    assert key is not None
     hub.app.parts.keys.revoke(name)
-    until(lambda: not hub.app.parts.dispatcher.services.access.is_current(principal), "the end of the key")
+    until(lambda: not hub.app.parts.dispatcher.services.access.is_current(key.principal), "the end of the key")
     decide(hub, one["question"])
     assert "credentials of the caller" in failed(hub, one["run"])
     ben = new_key(hub, f"ben-{tmp_path.name}")
