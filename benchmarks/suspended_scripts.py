@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.suspended_scripts                 50 scripts of four calls, a hub killed each 4 s
     .venv/bin/python -m benchmarks.suspended_scripts --scripts 10 --kill 8
 
-Each script finds issues and closes three of them, which needs an approval; its caller goes away at once. Then their
+Each script finds issues and closes three of them, which needs an approval; its caller goes away. Then their
 questions are approved one after the other, each at the next hub that answers, while once in `--kill` seconds the next
 hub is killed (SIGKILL, with its workers) and started again. At the end the same calls get the values. A call that was
 being made by a killed hub is an error in its script ("its result is unknown") and is counted; one that was made twice,
@@ -41,8 +41,11 @@ from tests.scripting.closing import CODE, FILES
 READY_SECONDS = 120.0
 """Limit on each step: until a hub answers, until all scripts wait, and until all have ended."""
 
-LEAVE_SECONDS = 3.0
-"""Seconds after which the caller of a script that waits goes away."""
+CALLERS = 25
+"""Callers at the same time. Each waits until its call ends because there is no decision, which takes 20 seconds."""
+
+CALLER_SECONDS = 120.0
+"""Limit on one call."""
 
 CALLS = 3
 """Calls of each script that need an approval."""
@@ -88,7 +91,7 @@ class Cluster:
                 time.sleep(0.05)
 
     def run_script(self, number: int, seconds: float) -> Any:
-        """Return the result of a script; None if it still waits when its caller goes away."""
+        """Return the result of a script; None if it still waits after these seconds."""
         folder = self.folder / f"issues-{number}"
         folder.mkdir(exist_ok=True)
         arguments = {"code": CODE, "inputs": {"folder": str(folder), "count": CALLS}}
@@ -146,8 +149,8 @@ def _measure(options: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
     for node in nodes:
         stack.callback(node.close)
     cluster = Cluster(folder, nodes)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: cluster.run_script(number, LEAVE_SECONDS), range(options.scripts)))
+    with ThreadPoolExecutor(CALLERS) as pool:
+        list(pool.map(lambda number: cluster.run_script(number, CALLER_SECONDS), range(options.scripts)))
     asked = _wait(lambda: len(found := cluster.questions()) == options.scripts and found, "all scripts wait")
     ending = threading.Event()
     killer = threading.Thread(target=_kill, args=(cluster, options.kill, ending))
