@@ -188,6 +188,11 @@ class Settings:
     stored_things: int = setting(
         4096, "Maximum number of these things of one caller; the hub deletes the oldest first.", least=16
     )
+    upload_limit: int = setting(
+        16 * 1024 * 1024,
+        "Maximum size of a content that a caller uploads (POST /blobs), or gives to a tool by its link.",
+        "bytes",
+    )
     read_limit: int = setting(8 * 1024 * 1024, "Maximum size of a resource that a client reads.", "bytes")
     page_size: int = setting(1000, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = setting(

@@ -22,6 +22,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.client.connection.async_connection.AsyncConnection",
         ),
     },
+    "a file whose argument takes a link": {
+        "patchbay/client/sources/mcp.py": ("patchbay.client.uploads.upload",),
+    },
     "a docstring with sections that was not read before": {
         "patchbay/kinds/python/discovery/docstrings.py": ("griffe",),
     },

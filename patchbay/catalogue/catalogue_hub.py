@@ -152,6 +152,15 @@ class CatalogueHub:
         """Whether the hub is stopping and the time of running calls is over."""
         return self.left() <= 0
 
+    @property
+    def upload_limit(self) -> int:
+        """Limit on the bytes of the contents that one call gets by links."""
+        return self._catalogue.settings.upload_limit
+
+    def read_link(self, uri: str, principal: str) -> bytes | None:
+        """Return the bytes of a link to a large result or an upload of this principal; None for any other text."""
+        return self._catalogue.contents.read_link(uri, principal)
+
     def read(self, uri: str, call: Call) -> dict[str, Any]:
         """Return the first content of a resource, seen from the calling server. Raises ResourceNotFound, ToolFailed.
 

@@ -31,8 +31,19 @@ SHIPPED_NAME = "mcp"
 
 PATHS = frozenset(
     (
-        *(".well-known", "access", "account", "activity", "approvals", "audit", "cid", "healthz", "history"),
-        *("inspect", "invitation", "login", "logout", SHIPPED_NAME, "metrics", "nodes", "oauth", "openapi.json"),
+        *(".well-known", "access", "account", "activity", "approvals", "audit", "blobs", "cid", "healthz"),
+        *(
+            "history",
+            "inspect",
+            "invitation",
+            "login",
+            "logout",
+            SHIPPED_NAME,
+            "metrics",
+            "nodes",
+            "oauth",
+            "openapi.json",
+        ),
         *("people", "pins", "readyz", "registry", "render", "rooms", "rpc", "schedules", "search"),
         *("secrets", "servers", "settings", "toolsets", "upstreams", "v0.1", "variables", "webhooks"),
     )

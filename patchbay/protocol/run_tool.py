@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import Call, CallPlace, Events
 from patchbay.activity.call_recording import CallRecording
 from patchbay.arguments import describe_problems, misfits, problems, validator
@@ -24,6 +25,7 @@ from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import OverQuota, ResourceNotFound, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
+from patchbay.protocol.linked_arguments import resolve_links
 from patchbay.protocol.results.promises import describe_broken_promise
 from patchbay.protocol.results.result_limits import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
@@ -178,11 +180,14 @@ def run_tool(
 ) -> ToolRun:
     """Check the arguments of a tool and return its run, which begins at the first read of its events.
 
-    Aliases (`x-alias`) in the arguments are renamed. Without a `reference` the result is whole. `no_later_than` is a
+    Links of the caller in the arguments become contents where the schema asks for them (`linked_arguments.py`), and
+    aliases (`x-alias`) are renamed. Without a `reference` the result is whole. `no_later_than` is a
     `time.monotonic()` time; `terms` are the fields of the Call that depend on the caller.
 
     Raises WrongArguments with `{"details": [{path, message}]}`, OverQuota.
     """
+    principal = terms.get("principal", LOCAL_ID)
+    arguments = resolve_links(server, descriptor, arguments, hub.read_link, principal, hub.upload_limit)
     check_arguments(server, descriptor, arguments)
     call = new_call(hub, server, descriptor, arguments, terms)
     if no_later_than != math.inf:

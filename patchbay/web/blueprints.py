@@ -16,6 +16,7 @@ from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.access.usage import CallerNumbers, usage_blueprint
 from patchbay.web.access.webhooks import webhooks_blueprint
+from patchbay.web.api.blobs import uploads_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.json_links import add_prefix_to_links
@@ -124,6 +125,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(app_frames_blueprint(site))
     app.register_blueprint(content_blueprint(site))
+    app.register_blueprint(uploads_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
     app.register_blueprint(use_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(rooms_blueprint(site, dispatcher))

@@ -56,11 +56,15 @@ class ShownError:
         return TITLES.get(self.status) or HTTPStatus(self.status).phrase
 
 
+EXPLAINED = (503, 507)
+"""Statuses of failures that are no fault of the program: their message is for the caller."""
+
+
 def describe_error(problem: Exception) -> ShownError:
     """Describe an exception. An unexpected exception is logged, and the response holds only its incident number."""
     if isinstance(problem, HTTPException):
         return _describe_http_error(problem)
-    if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status == 503):
+    if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status in EXPLAINED):
         headers = {"Allow": "GET, HEAD"} if problem.status == 405 else dict(getattr(problem, "headers", {}))
         folder_page = str(getattr(problem, "folder_page", ""))
         return ShownError(

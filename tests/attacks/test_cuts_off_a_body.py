@@ -58,6 +58,7 @@ CUTS: dict[str, Callable[[bytes], bytes]] = {
 REQUESTS = {
     "variable": ("PUT", "/variables/halfway", PLAIN, TEXT),
     "blob": ("POST", "/cid", PLAIN, TEXT),
+    "upload": ("POST", "/blobs", PLAIN, TEXT),
     "form": ("POST", "/access/keys", URLENCODED, FORM),
     "call": ("POST", "/mcp/marker", JSON, json.dumps(CALL).encode()),
     "call-at-all-servers": ("POST", "/mcp", JSON, json.dumps(CALL).replace("leave", "marker__leave").encode()),

@@ -119,3 +119,10 @@ def test_the_plain_and_the_native_interface_answer(hub: Hub) -> None:
         native = post(hub, "/rpc", {"jsonrpc": "2.0", "id": 1, "method": "disk.greet", "params": {"name": "native"}})
     assert (plain.status, plain.body) == (200, b"hello plain")
     assert b"hello native" in native.body
+
+
+def test_an_upload_is_refused_and_leaves_nothing(hub: Hub) -> None:
+    with full_disk(hub):
+        answer = post(hub, "/blobs", "x" * 20_000)
+    assert answer.status == 507 and "nothing was stored" in answer.last["error"]
+    assert post(hub, "/blobs", "x" * 20_000).status == 201

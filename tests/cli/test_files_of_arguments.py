@@ -11,6 +11,7 @@ import pytest
 from patchbay import exit_codes
 from patchbay.cli.files.results import save_contents
 from tests.cli.workspace import Workspace
+from tests.interaction.programs import running_hub
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=")
 DEFINITION = f'''"""Tools that tell what they were given."""
@@ -142,3 +143,34 @@ def test_the_records_of_a_file_are_saved_together(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "all.json").read_text()) == records
     list(save_contents(records[:1], str(tmp_path / "one.json")))
     assert json.loads((tmp_path / "one.json").read_text()) == records[0]
+
+
+LINKED = '''"""Takes contents by their links."""
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+
+def measure(table: Annotated[Path, Field(json_schema_extra={"format": "cid"})]) -> int:
+    """Count the bytes of a file."""
+    return table.stat().st_size
+'''
+
+
+def test_a_large_file_is_uploaded_where_the_tool_takes_a_link(workspace: Workspace) -> None:
+    """Issue 55, item 7: it is larger than a request may be. Without a hub that listens, the content itself is sent."""
+    servers = workspace.folder / "servers"
+    servers.mkdir()
+    (servers / "linked.py").write_text(LINKED)
+    workspace.environment |= {"PATCHBAY_SERVERS": str(servers), "PATCHBAY_ISOLATION": "inline"}
+    (workspace.work / "small").write_bytes(b"\xff" * 1000)
+    (workspace.work / "large").write_bytes(b"\xff" * 6_000_000)
+    (workspace.work / "huge").write_bytes(b"\xff" * 17_000_000)
+    assert workspace.quick("jn call /mcp/linked measure table=@small --text").out.strip() == "1000"
+    with running_hub(workspace.folder / "running", [servers / "linked.py"]) as hub:
+        url = hub.endpoint("linked")
+        ended = workspace.quick(f"jn call {url} measure table=@large --text")
+        assert ended.code == exit_codes.OK and ended.out.strip() == "6000000", ended.err
+        refused = workspace.quick(f"jn call {url} measure table=@huge --text")
+        assert refused.code != exit_codes.OK and "setting upload_limit" in " ".join((refused.err + refused.out).split())

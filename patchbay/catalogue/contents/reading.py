@@ -23,6 +23,8 @@ class ReadableContents(Protocol):
 
     def read(self, cid: str, key: str, principal: str) -> bytes: ...
 
+    def read_link(self, uri: str, principal: str) -> bytes | None: ...
+
 
 class Contents:
     """The readable contents of one store. Thread-safe."""
@@ -39,6 +41,10 @@ class Contents:
     def is_own_result(self, cid: str, key: str, principal: str) -> bool:
         """Whether this hub made the key for this CID and this principal. Raises BadCid."""
         return self.results.is_own(canonical(cid), key, principal)
+
+    def read_link(self, uri: str, principal: str) -> bytes | None:
+        """Return the bytes of a link to a large result or an upload of this principal; None for any other text."""
+        return self.results.read_link(uri, principal)
 
     def read(self, cid: str, key: str, principal: str) -> bytes:
         """Return the bytes of a CID for a principal with a key (empty: without one).

@@ -1,25 +1,38 @@
-"""Large results of calls: each has an owner, an access key and an expiry; each owner has a quota.
+"""Large results and uploads: each has an owner, an access key and an expiry; each owner has a quota.
 
-Results are stored in the journal, apart from the blobs of the configuration, which do not expire. Only the caller gets
+Both are stored in the journal, apart from the blobs of the configuration, which do not expire. Only the caller gets
 the link `cid://<cid>?key=<key>`. The CID without the key gives no access, and neither does the key for another
 principal. Results are in the account of stored things of their owner (`ledger.py`): when it is full, a new result
-replaces the oldest things.
+replaces the oldest things. A file that is larger than PIECE_BYTES is stored in pieces, behind an entry that names them.
 """
 
 from __future__ import annotations
 
 import hmac
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from hashlib import sha256
+from secrets import token_hex
+from typing import IO
 from urllib.parse import parse_qs
 
-from patchbay.catalogue.contents.ledger import STORED, Ledger, Limit, owner_of
-from patchbay.cid import cid_of
-from patchbay.store import Store
+import orjson
+
+from patchbay.catalogue.contents.ledger import STORED, Entry, Ledger, Limit, owner_of
+from patchbay.cid import canonical, cid_of
+from patchbay.errors import BadCid
+from patchbay.store import JournalEntry, Store
 from patchbay.topics import RESULTS
 
 MAX_STORED_THINGS = 4096
 """Results and answers of one owner that are stored, at most, unless its quota says another number."""
+
+PIECE_BYTES = 256 * 1024
+"""Bytes of one piece of an upload in the store, and in the memory of the process that stores it."""
+
+PIECES_PER_READ = 16
+
+LINK_SCHEME = "cid"
 
 
 class Results:
@@ -36,20 +49,51 @@ class Results:
 
     def keep(self, data: bytes, principal: str) -> str | None:
         """Store a result for a principal and return its URI; None when it is larger than the quota."""
-        max_bytes = self.ledger.limit_of(principal, STORED).bytes
-        if max_bytes is not None and len(data) > max_bytes:
+        if not self.has_quota(len(data), principal):
             return None
         cid = cid_of(data)
-        topic = f"{RESULTS}{owner_of(principal)}/{cid}"
-        known = self._journal.tail(topic, 1)
-        # Store a repeated result again when less than `minutes` of its time are left.
-        if not known or self._journal.now() - known[0].at > self._seconds / 2:
-            lasts = self._seconds * 1.5
-            row = self.ledger.row(principal, STORED, cid, len(data), lasts)
-            self._journal.append_all([(topic, data, lasts), row], {})
-            if known:
-                self._journal.trim(topic, len(data))
-            self.ledger.make_room(principal)
+        known = self._journal.tail(_topic_of(cid, principal), 1)
+        if not self._is_fresh(known):
+            self._append(data, cid, principal, bool(known))
+        return self._link(cid, principal)
+
+    def keep_file(self, file: IO[bytes], cid: str, size: int, principal: str) -> str | None:
+        """Store a file of `size` bytes with this CID, piece by piece, as `keep` stores a result."""
+        if not self.has_quota(size, principal):
+            return None
+        file.seek(0)
+        if size <= PIECE_BYTES:
+            return self.keep(file.read(), principal)
+        known = self._journal.tail(_topic_of(cid, principal), 1)
+        if not self._is_fresh(known):
+            name, lasts = token_hex(16), self._seconds * 1.5
+            topic = f"{_topic_of(cid, principal)}/{name}"
+            while piece := file.read(PIECE_BYTES):
+                self._journal.append(topic, piece, lasts)
+            # The row of the pieces is newer than that of the entry: when room is made, the entry goes first.
+            row = self.ledger.row(principal, STORED, topic, size, lasts)
+            self._append(orjson.dumps([name, size]), cid, principal, bool(known), row)
+        return self._link(cid, principal)
+
+    def has_quota(self, size: int, principal: str) -> bool:
+        """Whether a content of `size` bytes fits into the quota of a principal, if it has nothing else stored."""
+        max_bytes = self.ledger.limit_of(principal, STORED).bytes
+        return max_bytes is None or size <= max_bytes
+
+    def _append(self, data: bytes, cid: str, principal: str, has_older: bool, *rows: Entry) -> None:
+        """Store a content, or the entry that names its pieces with `rows` of these, in place of an older one."""
+        topic, lasts = _topic_of(cid, principal), self._seconds * 1.5
+        row = self.ledger.row(principal, STORED, cid, len(data), lasts)
+        self._journal.append_all([(topic, data, lasts), row, *rows], {})
+        if has_older:
+            self._journal.trim(topic, len(data))
+        self.ledger.make_room(principal)
+
+    def _is_fresh(self, known: Sequence[JournalEntry]) -> bool:
+        """Whether a stored content has more than `minutes` of its time left; `known` is its newest entry, if any."""
+        return bool(known) and self._journal.now() - known[0].at <= self._seconds / 2
+
+    def _link(self, cid: str, principal: str) -> str:
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
     def is_own(self, cid: str, key: str, principal: str) -> bool:
@@ -60,14 +104,52 @@ class Results:
         """Return the result of a canonical CID; None for a wrong key, another principal, or an expired result."""
         if not self.is_own(cid, key, principal):
             return None
-        found = self._journal.tail(f"{RESULTS}{owner_of(principal)}/{cid}", 1)
+        topic = _topic_of(cid, principal)
+        found = self._journal.tail(topic, 1)
         if not found or self._journal.now() - found[0].at > self._seconds * 1.5:
             return None
-        return found[0].data if cid_of(found[0].data) == cid else None
+        data = found[0].data
+        if cid_of(data) != cid:
+            data = self._join(topic, data)
+        return data if cid_of(data) == cid else None
+
+    def read_link(self, uri: str, principal: str) -> bytes | None:
+        """Return the content of a link that this hub gave to this principal; None for any other text.
+
+        The answer is the same for the link of another principal, a missing content, and a text that is no link.
+        """
+        scheme, separator, rest = uri.partition("://")
+        if scheme.lower() != LINK_SCHEME or not separator:
+            return None
+        cid, _, query = rest.partition("?")
+        try:
+            return self.read(canonical(cid), key_in_query(query), principal)
+        except (BadCid, ValueError):  # ValueError: a query of too many fields
+            return None
+
+    def _join(self, topic: str, entry: bytes) -> bytes:
+        """Return the pieces that an entry names, as far as they are there; empty for an entry that names none."""
+        try:
+            name, size = orjson.loads(entry)
+        except (orjson.JSONDecodeError, TypeError, ValueError):
+            return b""
+        pieces: list[bytes] = []
+        after = 0
+        while sum(map(len, pieces)) < size:
+            entries = self._journal.read(f"{topic}/{name}", after, PIECES_PER_READ)
+            if not entries:
+                break
+            pieces += [one.data for one in entries]
+            after = entries[-1].seq
+        return b"".join(pieces)
 
     def _key_of(self, cid: str, principal: str) -> str:
         made = hmac.new(self._key, f"large result\0{principal}\0{cid}".encode(), sha256).digest()
         return urlsafe_b64encode(made).rstrip(b"=").decode()
+
+
+def _topic_of(cid: str, principal: str) -> str:
+    return f"{RESULTS}{owner_of(principal)}/{cid}"
 
 
 def key_in_query(query: str) -> str:

@@ -180,6 +180,10 @@ class VisibleContents:
         """Whether this hub made the key for this CID and this principal. Raises BadCid."""
         return self._contents.is_own_result(cid, key, principal)
 
+    def read_link(self, uri: str, principal: str) -> bytes | None:
+        """Return the bytes of a link to a large result or an upload of this principal; None for any other text."""
+        return self._contents.read_link(uri, principal)
+
     def read(self, cid: str, key: str, principal: str) -> bytes:
         """Return the bytes of a CID. Raises BadCid, CorruptBlob, MissingBlob."""
         name = canonical(cid)

@@ -102,8 +102,8 @@ def call(
 ) -> None:
     """Call a tool. ADDRESS may contain the tool and arguments; arguments after it replace arguments in it.
 
-    NAME=@FILE gives an argument the contents of a file, NAME=@- those of standard input: as text, JSON or base64, as
-    the tool asks for. NAME=@@TEXT is the text @TEXT.
+    NAME=@FILE gives an argument the contents of a file, NAME=@- those of standard input: as text, JSON, base64 or the
+    link of an upload, as the tool asks for. NAME=@@TEXT is the text @TEXT.
     """
     checked, files = _parse_words(work, "call", "tool", address, words, each)
     arguments = {**(parse_object(exact, "--args") if exact is not None else {}), **files}

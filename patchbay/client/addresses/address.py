@@ -24,7 +24,7 @@ from patchbay.client.addresses.mistakes import describe_mistake
 from patchbay.client.addresses.query import Pair, Query, check_text, decode_percent, parse_pairs, sort_pairs
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio, Target
 from patchbay.client.contracts.coercion import coerce_arguments
-from patchbay.client.contracts.file_arguments import resolve_files
+from patchbay.client.contracts.file_arguments import Upload, resolve_files
 
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
@@ -75,9 +75,15 @@ class Address:
         remaining_exact = {key: value for key, value in self.exact.items() if key not in text}
         return replace(self, arguments={**remaining, **text}, exact={**remaining_exact, **exact})
 
-    def make_call_arguments(self, input_schema: Mapping[str, Any] | bool | None) -> dict[str, Any]:
-        """Make the JSON arguments of the call: text arguments take the types that the schema asks for."""
-        return {**coerce_arguments(self.arguments, input_schema), **resolve_files(self.exact, input_schema)}
+    def make_call_arguments(
+        self, input_schema: Mapping[str, Any] | bool | None, upload: Upload | None = None
+    ) -> dict[str, Any]:
+        """Make the JSON arguments of the call: text arguments take the types that the schema asks for.
+
+        `upload` uploads a file whose argument takes a link, as `resolve_files` says.
+        """
+        files = resolve_files(self.exact, input_schema, upload=upload)
+        return {**coerce_arguments(self.arguments, input_schema), **files}
 
 
 def parse_address(text: str) -> Address:

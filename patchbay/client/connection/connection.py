@@ -205,6 +205,11 @@ class Connection(ServerLists):
         return self._link.end_reason
 
     @property
+    def target(self) -> Target:
+        """The server, as it is reached."""
+        return self._link.plan.target
+
+    @property
     def info(self) -> Json:
         """The server's `serverInfo`; empty when it sent none (2026-07-28)."""
         return self._link.info

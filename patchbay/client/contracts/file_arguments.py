@@ -1,6 +1,7 @@
 """Arguments whose values are files: a text, a JSON value or base64, as the schema of the tool asks for.
 
-A schema with `contentEncoding: base64` or `format: byte` gets base64. One that describes a file (`format: binary`,
+A schema with `format: cid` gets the link of the uploaded file, where the server has uploads. One with
+`contentEncoding: base64` or `format: byte` gets base64. One that describes a file (`format: binary`,
 `contentMediaType`) gets a `data:` URI for an HTTP API, which sends its bytes; for an MCP server a text, or base64 when
 the file is no text. Every other schema gets the text of the file, as if it had been typed.
 Sources: OpenAPI 3.1.1 (contentEncoding, contentMediaType); RFC 2397 (data URIs).
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -32,23 +33,32 @@ class FileArgument:
     data: bytes
 
 
-def resolve_files(arguments: Mapping[str, Any], input_schema: Any, is_api: bool = False) -> dict[str, Any]:
+Upload = Callable[[bytes], str | None]
+"""Uploads a content to the server; returns its link, None where the server has no uploads."""
+
+
+def resolve_files(
+    arguments: Mapping[str, Any], input_schema: Any, is_api: bool = False, upload: Upload | None = None
+) -> dict[str, Any]:
     """Return arguments with the value of each FileArgument, also in lists, by the schema of the tool (None: unknown).
 
     `is_api` says that an HTTP API takes the arguments. Raises InvalidParams for a file that is no text where the schema
-    asks for text.
+    asks for text, and what `upload` raises.
     """
-    return {name: _resolve(name, value, input_schema, is_api) for name, value in arguments.items()}
+    return {name: _resolve(name, value, input_schema, is_api, upload) for name, value in arguments.items()}
 
 
-def _resolve(name: str, value: Any, root: Any, is_api: bool) -> Any:
+def _resolve(name: str, value: Any, root: Any, is_api: bool, upload: Upload | None) -> Any:
     files = value if isinstance(value, list) else [value]
     if not files or not isinstance(files[0], FileArgument):
         return value
     known = collect_properties(root, root).get(name) if isinstance(root, dict) else None
     schema = _get_item_schema(known, root)
-    if schema.get("contentEncoding") == "base64" or schema.get("format") in _BASE64_FORMATS:
-        found: list[Any] = [base64.b64encode(file.data).decode() for file in files]
+    links = _upload_all(files, upload) if schema.get("format") == "cid" and upload is not None else None
+    if links is not None:
+        found: list[Any] = links
+    elif schema.get("contentEncoding") == "base64" or schema.get("format") in _BASE64_FORMATS:
+        found = [base64.b64encode(file.data).decode() for file in files]
     elif schema.get("format") in _FILE_FORMATS or schema.get("type") == "file" or "contentMediaType" in schema:
         makes_uri = is_api or str(schema.get("format")).startswith("data-")
         found = [_make_data_uri(file) if makes_uri else _read_any(file) for file in files]
@@ -58,6 +68,12 @@ def _resolve(name: str, value: Any, root: Any, is_api: bool) -> Any:
         typed = coerce_arguments({name: texts if isinstance(value, list) else texts[0]}, root)
         return typed[name]
     return found if isinstance(value, list) else found[0]
+
+
+def _upload_all(files: list[FileArgument], upload: Upload) -> list[Any] | None:
+    """Return the links of files; None if one of them cannot be uploaded."""
+    links = [upload(file.data) for file in files]
+    return None if None in links else links
 
 
 def _get_item_schema(schema: Any, root: Any) -> Mapping[str, Any]:

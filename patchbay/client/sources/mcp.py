@@ -24,7 +24,7 @@ from patchbay.client.contracts.contract import (
     compute_profile_hash,
     validate,
 )
-from patchbay.client.contracts.file_arguments import resolve_files
+from patchbay.client.contracts.file_arguments import Upload, resolve_files
 from patchbay.client.contracts.type_tokens import describe_parameters
 from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
 from patchbay.client.errors import (
@@ -319,7 +319,7 @@ class McpSource:
     def _call_tool(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> Iterator[Record]:
         address, name = resolved.address, resolved.tool
         tool = self._find_tool(name, connection, context)
-        arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None)
+        arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None, _make_upload(connection))
         known = [one["name"] for one in self._get_tools(connection, context)]
         wrong = describe_wrong_arguments(tool, arguments) if tool else describe_unknown_name(name, known)
         timeout = context.get_timeout(resolved.timeout)
@@ -340,6 +340,20 @@ class McpSource:
         if resolved.profile is not None and not failed:
             _compare_output(resolved.profile, name, records, context)
         yield from records
+
+
+def _make_upload(connection: Connection) -> Upload | None:
+    """Return the function that uploads a content to the server of a connection; None for a server without a URL."""
+    target = connection.target
+    if not isinstance(target, Http):
+        return None
+
+    def upload_there(data: bytes) -> str | None:
+        from patchbay.client.uploads import upload  # loads the HTTP library
+
+        return upload(target, data)
+
+    return upload_there
 
 
 def _explain_denial(

@@ -8,13 +8,16 @@ failure.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 from patchbay.errors import ToolFailed
+from patchbay.kinds.python.content_files import CONTENT_FORMAT, ContentFiles
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -48,15 +51,21 @@ class Function:
         missing = {key for key, found in named.items() if _is_missing(found.default) and key not in self._defaults}
         self._required = {shown.get(key, key) for key in missing}
         types = {key: self._fields[key].annotation if key in self._fields else hints.get(key, Any) for key in named}
-        self._converters = {key: made for key, each in types.items() if (made := converter(each)) is not None}
+        self._files = [key for key, field in self._fields.items() if field.is_content and is_path(field.annotation)]
+        self._converters = {
+            key: made for key, each in types.items() if key not in self._files and (made := converter(each)) is not None
+        }
 
     @property
     def is_plain(self) -> bool:
         """Whether its arguments are JSON values as they come, and it takes no context."""
         return not self._converters and not self.takes_context and not self._fields
 
-    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return keyword arguments for the function. Raises ToolFailed that names the wrong argument."""
+    def bind(self, arguments: Mapping[str, Any], files: ContentFiles | None = None) -> dict[str, Any]:
+        """Return keyword arguments for the function; `files` takes the contents that it wants as files.
+
+        Raises ToolFailed that names the wrong argument.
+        """
         if not self._open and not arguments.keys() <= self._names:
             extra = ", ".join(repr(key) for key in arguments if key not in self._names)
             known = ", ".join(self._names) or "no arguments"
@@ -70,6 +79,10 @@ class Function:
         for key, adapter in self._converters.items():
             if key in bound:
                 bound[key] = _convert(key, bound[key], adapter)
+        for key in self._files:
+            if key in bound:
+                assert files is not None, "a function that takes files is not pure, so it is not called directly"
+                bound[key] = files.write(key, bound[key])
         for key, info in self._defaults.items():
             if key not in bound:
                 bound[key] = info.get_default(call_default_factory=True, validated_data=dict(bound))
@@ -79,13 +92,15 @@ class Function:
 class ParameterInfo(NamedTuple):
     """What `Field(...)` says about a parameter: the name of its argument, its type with its limits, its default.
 
-    `makes_default` says that the hub gives the parameter the default of `info`, because Python does not.
+    `makes_default` says that the hub gives the parameter the default of `info`, because Python does not. `is_content`
+    says that callers may give its value by a link: it has the format `cid`.
     """
 
     name: str
     annotation: Any
     info: FieldInfo
     makes_default: bool
+    is_content: bool
 
 
 def find_fields(defaults: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, ParameterInfo]:
@@ -110,8 +125,24 @@ def find_fields(defaults: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[s
             annotation = typing.Annotated[(base, *limits)] if limits else base
             giving = [info for info in infos if not info.is_required()]
             makes_default = bool(giving) and (is_default or default is inspect.Parameter.empty)
-            found[key] = ParameterInfo(_name_of(key, infos), annotation, (giving or infos)[-1], makes_default)
+            found[key] = ParameterInfo(
+                _name_of(key, infos), annotation, (giving or infos)[-1], makes_default, any(map(_is_content, infos))
+            )
     return found
+
+
+def _is_content(info: FieldInfo) -> bool:
+    extra = info.json_schema_extra
+    return isinstance(extra, dict) and extra.get("format") == CONTENT_FORMAT
+
+
+def is_path(annotation: Any) -> bool:
+    """Whether a parameter of this type takes a path, a list of paths, or None."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType, list, typing.Annotated):
+        parts = inner[:1] if origin is typing.Annotated else inner
+        return any(is_path(part) for part in parts)
+    return annotation in (Path, PurePath, os.PathLike)
 
 
 def _name_of(key: str, infos: Sequence[FieldInfo]) -> str:

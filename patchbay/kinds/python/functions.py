@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from patchbay.activation import Call
 from patchbay.events import Event, Question, Text
+from patchbay.kinds.python.content_files import ContentFiles
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
 from patchbay.outputs import Redirected, clean, events_of
@@ -36,7 +37,11 @@ class FunctionCall(Protocol):
 
 def run_function(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
     """Call the function, emit the values it yields, return the events of its result. Raises the function's errors."""
-    return emit_value(call_function(definition, call, job), call, job)
+    files = ContentFiles()
+    try:
+        return emit_value(call_function(definition, call, job, files), call, job)
+    finally:
+        files.close()
 
 
 def attaching(definition: Definition, work: Callable[..., list[Event]], *arguments: Any) -> list[Event]:
@@ -50,10 +55,15 @@ def attaching(definition: Definition, work: Callable[..., list[Event]], *argumen
         raise
 
 
-def call_function(definition: Definition, call: Call, job: FunctionCall | None) -> Any:
-    """Return the value of the function. Without `job` the function takes no context. Raises the function's errors."""
+def call_function(
+    definition: Definition, call: Call, job: FunctionCall | None, files: ContentFiles | None = None
+) -> Any:
+    """Return the value of the function. Without `job` the function takes no context. Raises the function's errors.
+
+    `files` holds the contents that the function takes as files, until its call has ended.
+    """
     function = definition.function(call.target.get("function", "main"))
-    arguments = function.bind(call.arguments)
+    arguments = function.bind(call.arguments, files)
     if function.takes_context and job is not None:
         arguments["context"] = Context(call, job.emit, job.ask)
     return function.call(**arguments)

@@ -7,10 +7,11 @@ Two forms of definition:
 
 A static tool may say `"argv": ["--max={n}", "{file}"]`: each placeholder is replaced by the argument of that name, an
 element without its argument is omitted, a list in an element of its own becomes several elements, and `{{` is a brace.
-A tool with a single property of another name uses it as `args`. A value may begin with `-`; a definition that must
-prevent this puts `--` before it. `input` is stdin. A child sees its arguments, stdin, an empty folder of its own and
-the few variables listed here; never the hub's settings or secrets. `processes/limits.py` bounds it, `program.py` ends
-it, `sandbox.py` and `confinement/` restrict its view.
+A tool with a single property of another name uses it as `args`. A property with `"format": "cid"` is a content: its
+placeholder is replaced by the path of a file that has it, and `input` by its bytes. A value may begin with `-`; a
+definition that must prevent this puts `--` before it. `input` is stdin. A child sees its arguments, stdin, an empty
+folder of its own and the few variables listed here; never the hub's settings or secrets. `processes/limits.py` bounds
+it, `program.py` ends it, `sandbox.py` and `confinement/` restrict its view.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import signal
 import threading
 import time
 import weakref
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -80,9 +82,10 @@ def shell_handler(
     one_liner = first.partition(" ")[0] == ONE_LINER
 
     def handle(call: Call) -> Events:
-        arguments = arguments_of(call, one_liner)
-        stdin = _encode_input(call.arguments)
         with TemporaryDirectory(dir=workspace.folder(), prefix="call-", ignore_cleanup_errors=True) as folder:
+            stdin, given = _write_contents(call, Path(folder))
+            arguments = arguments_of(given, one_liner)
+            stdin = _encode_input(given.arguments) if stdin is None else stdin
             start = _program(first, name) if one_liner else _script(source, name, Path(folder))
             home = Path(folder) / "work"
             home.mkdir()
@@ -99,6 +102,34 @@ def shell_handler(
             )
 
     return handle
+
+
+def _write_contents(call: Call, folder: Path) -> tuple[bytes | None, Call]:
+    """Write the contents among the arguments of a call to files in its folder.
+
+    Return the bytes for standard input, None without any, and the call with the paths of the files as arguments.
+    Raises ToolFailed for a content that is not in base64 where its schema says so.
+    """
+    places: Mapping[str, bool] = call.target.get("contents", {})
+    contents = {name: _bytes_of(name, call.arguments[name], places[name]) for name in places if name in call.arguments}
+    if not contents:
+        return None, call
+    arguments = {name: value for name, value in call.arguments.items() if name not in contents}
+    stdin = contents.pop("input", None)
+    for number, (name, data) in enumerate(contents.items()):
+        path = folder / f"content+{number}"  # no server has such a name, so that its script is another file
+        path.write_bytes(data)
+        arguments[name] = str(path)
+    return stdin, replace(call, arguments=arguments)
+
+
+def _bytes_of(name: str, value: Any, is_base64: bool) -> bytes:
+    if not isinstance(value, str):
+        raise ToolFailed(f"argument {name!r}: expected a string, got {_text(value)[:80]}")
+    try:
+        return b64decode(value, validate=True) if is_base64 else value.encode("utf-8", "replace")
+    except ValueError as problem:
+        raise ToolFailed(f"argument {name!r}: expected base64, or a cid:// link ({problem})") from problem
 
 
 class _Workspace:

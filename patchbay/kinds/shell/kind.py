@@ -22,7 +22,17 @@ def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Han
 
 
 def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
-    return {"argv": entry["argv"]} if "argv" in entry else {"takes": _text_property(entry)}
+    target: dict[str, Any] = {"argv": entry["argv"]} if "argv" in entry else {"takes": _text_property(entry)}
+    contents = _content_properties(entry)
+    return {**target, "contents": contents} if contents else target
+
+
+def _content_properties(entry: Fields) -> dict[str, bool]:
+    """Return the properties whose content callers may give by a link, and whether their value is its base64."""
+    properties = entry.get("inputSchema", {}).get("properties", {})
+    return {
+        name: one.get("contentEncoding") == "base64" for name, one in properties.items() if one.get("format") == "cid"
+    }
 
 
 def _text_property(entry: Fields) -> str | None:

@@ -453,6 +453,7 @@ SCHEMAS: dict[str, Schema] = {
         server=nullable(_OFFERED),
     ),
     "Kept": object_of(cid=TEXT),
+    "Uploaded": object_of(cid=TEXT, uri=TEXT, bytes=INTEGER),
     "Set": object_of(root=nullable(TEXT), cid=nullable(TEXT)),
     "Nodes": object_of(nodes=array_of(ANY)),
     "ColouredLines": object_of(language=TEXT, lines=array_of(array_of(array_of(TEXT)))),

@@ -255,6 +255,14 @@ CHANGES = (
         query=(Query("language", "A language or a kind of server; without it, the kind of the definition."),),
         body={PLAIN: TEXT},
     ),
+    Route(
+        "POST",
+        "/blobs",
+        "Upload a content, to give its link in place of it in a call of a tool.",
+        schema_ref("Uploaded"),
+        body={BYTES: ANY},
+        status=(201,),
+    ),
     Route("POST", "/cid", "Store a content.", schema_ref("Kept"), body={BYTES: ANY}, status=(200, 201), operator=True),
     Route(
         "PUT",

@@ -101,30 +101,81 @@ def read_body(request: Request, limit: int) -> bytes:
     Raises TooLarge (413), InvalidRequest (400) for a body that is cut off or has trailers, TooSlow (408) for one that
     did not arrive in time, LengthRequired (411), TooManyUploads and TooManyBytes (503).
     """
-    announced = _announced(request.headers.get("content-length"))
-    if announced is not None and announced > limit:
-        raise TooLarge(f"the body has {announced} bytes; expected at most {limit} (setting body_limit)")
+    announced = _checked_length(request, limit, "body_limit")
     if announced is None and not request.body.has_end:
         return b""
-    if announced is None and not request.body.shows_cuts:
-        raise LengthRequired
     wanted = limit + 1 if announced is None else announced
     begun = time.monotonic() if request.body.since is None else request.body.since
     try:
         body = request.body.stream.read(wanted) if request.body.is_whole else _in_turn(request, wanted)
-    except (OSError, ValueError) as problem:  # what WSGI servers raise for a chunk that is cut off or malformed
-        if _is_cut_off(request, begun):
-            raise TooSlow("the body did not arrive in time (setting idle_timeout)") from problem
-        raise InvalidRequest(
-            "the body is cut off, has a chunk that cannot be read, or has trailers: send it whole, without trailers"
-        ) from problem
-    if len(body) > limit:
-        raise TooLarge(f"the body has more than {limit} bytes; expected at most {limit} (setting body_limit)")
-    if announced is not None and len(body) < announced:
-        if _is_cut_off(request, begun):
-            raise TooSlow(f"the body did not arrive in time: {len(body)} of {announced} bytes (setting idle_timeout)")
-        raise InvalidRequest(f"the body ends after {len(body)} bytes; Content-Length says {announced}")
+    except (OSError, ValueError) as problem:
+        raise _incomplete(request, begun) from problem
+    _check_size(request, len(body), announced, (limit, "body_limit"), begun)
     return body
+
+
+def pass_on_body(request: Request, limit: int, setting: str, take: Callable[[bytes], None]) -> int:
+    """Give the body of a request to `take` in pieces of at most PIECE_BYTES; return the number of its bytes.
+
+    The whole body is never in memory. `limit` is in bytes, and `setting` is its name. A body that announces more is
+    refused before any of it is read. When this raises, `take` has a part of the body, which is worth nothing.
+    Raises what `read_body` raises for a bad body, and what `take` raises.
+    """
+    announced = _checked_length(request, limit, setting)
+    if announced is None and not request.body.has_end:
+        return 0
+    wanted = limit + 1 if announced is None else announced
+    begun = time.monotonic() if request.body.since is None else request.body.since
+    limits, turn = request.body.limits, None
+    if limits is not None and not request.body.is_whole and (turn := limits.turns.acquire(request.address)) is None:
+        raise TooManyUploads
+    size = 0
+    try:
+        while size < wanted:
+            try:
+                piece = _apart(request, min(wanted - size, PIECE_BYTES), _pieces)
+            except (OSError, ValueError) as problem:
+                raise _incomplete(request, begun) from problem
+            if not piece:
+                break
+            size += len(piece)
+            if size <= limit:
+                take(piece)
+    finally:
+        if limits is not None and turn is not None:
+            limits.turns.give_back(turn)
+    _check_size(request, size, announced, (limit, setting), begun)
+    return size
+
+
+def _checked_length(request: Request, limit: int, setting: str) -> int | None:
+    """Return the announced length of a body, None for a chunked one. Raises TooLarge and LengthRequired."""
+    announced = _announced(request.headers.get("content-length"))
+    if announced is not None and announced > limit:
+        raise TooLarge(f"the body has {announced} bytes; expected at most {limit} (setting {setting})")
+    if announced is None and request.body.has_end and not request.body.shows_cuts:
+        raise LengthRequired
+    return announced
+
+
+def _incomplete(request: Request, begun: float) -> InvalidRequest:
+    """Return why a body could not be read: WSGI servers raise for a chunk that is cut off or malformed."""
+    if _is_cut_off(request, begun):
+        return TooSlow("the body did not arrive in time (setting idle_timeout)")
+    return InvalidRequest(
+        "the body is cut off, has a chunk that cannot be read, or has trailers: send it whole, without trailers"
+    )
+
+
+def _check_size(request: Request, size: int, announced: int | None, most: tuple[int, str], begun: float) -> None:
+    """Check that a body is as long as announced, and within a limit of bytes, given with the name of its setting."""
+    limit, setting = most
+    if size > limit:
+        raise TooLarge(f"the body has more than {limit} bytes; expected at most {limit} (setting {setting})")
+    if announced is not None and size < announced:
+        if _is_cut_off(request, begun):
+            raise TooSlow(f"the body did not arrive in time: {size} of {announced} bytes (setting idle_timeout)")
+        raise InvalidRequest(f"the body ends after {size} bytes; Content-Length says {announced}")
 
 
 def drop_body(request: Request, limit: int) -> None:

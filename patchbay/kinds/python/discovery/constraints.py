@@ -92,7 +92,16 @@ def with_constraints(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[s
     extra = given.get("json_schema_extra")
     if isinstance(given.get("deprecated"), bool | str):
         more["deprecated"] = bool(given["deprecated"])
-    return {**schema, **more, **(extra if isinstance(extra, dict) else {})}
+    extra = extra if isinstance(extra, dict) else {}
+    # The content of a file is bytes, which JSON can only say in base64.
+    encoding = {"contentEncoding": "base64"} if extra.get("format") == "cid" and _has_path(schema) else {}
+    return {**schema, **more, **encoding, **extra}
+
+
+def _has_path(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema is that of a path, of a list of paths, or of a path or null."""
+    parts = (*schema.get("anyOf", ()), *([schema["items"]] if isinstance(schema.get("items"), Mapping) else ()))
+    return schema.get("format") == "path" or any(_has_path(part) for part in parts)
 
 
 def types_in(schema: Mapping[str, Any]) -> set[str]:
