@@ -1,5 +1,5 @@
-// The price of a toolset follows its form while a person ticks tools and shapes them. The hub computes it, or says that
-// the form has a fault: without this script, the button *Check* shows the same.
+// The price of a toolset, and the way that its list is offered, follow its form while a person ticks tools and shapes
+// them. The hub computes both, or says that the form has a fault: without this script, the button *Check* shows the same.
 
 const form = document.querySelector("form.toolset");
 const price = document.getElementById("price");
@@ -13,8 +13,14 @@ async function update() {
   data.set("action", "check");
   // A field named `action` hides the property of this name.
   const answer = await fetch(form.getAttribute("action"), { method: "POST", body: data, headers: { Accept: "text/html" } });
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("price");
-  if (mine === newest && fresh) price.textContent = fresh.textContent;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.getElementById("price");
+  if (mine !== newest || !fresh) return;
+  price.textContent = fresh.textContent;
+  const ways = document.getElementById("scripts");
+  if (!ways.contains(document.activeElement)) ways.replaceWith(page.getElementById("scripts"));
+  const offered = "input[name=scripts-offered]";
+  form.querySelector(offered).value = page.querySelector(offered).value;
 }
 
 form.addEventListener("change", (event) => {

@@ -43,6 +43,7 @@ from patchbay.web.operator.toolset_form import (
     read_form_fields,
     write_value,
 )
+from patchbay.web.operator.toolset_scripts import CHOICE, describe_choice, has_own_choice, offer_choice, read_choice
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.site import Site
@@ -168,7 +169,9 @@ class _ToolsetsViews:
         wanted, wrong = read(fields)
         as_checked = wanted if checked is fields else read(checked)[0]
         drafted = self._toolsets.drafts.draft(target or "new", as_checked)
-        drafted = replace(drafted, fields={**drafted.fields, **wanted})  # a draft of a maker has one field more
+        drafted = replace(
+            drafted, fields=read_choice({**drafted.fields, **wanted}, fields)
+        )  # a maker has one field more
         problem: PatchbayError | None = refused or (InvalidParams(f"{'. '.join(wrong)}") if wrong else None)
         action = fields.get("action", "")
         if problem is None and action == "save":
@@ -246,6 +249,9 @@ class _ToolsetsViews:
         prices = [one["bytes"] for one in shown.chosen if one["is_listed"]]
         whole = self._toolsets.describe(ALL_SERVERS)
         is_begun = any(drafted.fields.get(kind) for kind in ("include", "tools", *PATTERNS))
+        offered = offer_choice(drafted) if server is None else ""
+        if server is None and not has_own_choice(typed or {}):
+            drafted = replace(drafted, fields=read_choice(dict(drafted.fields), {CHOICE: offered}))
         response = self._answer(
             "toolset.html",
             {"name": name},
@@ -259,6 +265,7 @@ class _ToolsetsViews:
                 "more": shown.more,
                 **{kind: drafted.fields.get(kind, []) for kind in PATTERNS},
                 "readable": _describe_readable(drafted.server),
+                "scripts": describe_choice(drafted, offered),
                 "price": describe_price(prices) if drafted.server is not None or not is_begun else UNKNOWN_PRICE,
                 "whole": whole["price"],
                 "patterns": [one for one in drafted.fields.get("include", ()) if WILDCARDS.intersection(one)],

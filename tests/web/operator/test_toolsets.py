@@ -262,6 +262,7 @@ def press(hub: Hub, html: str, status: int, untick: str = "", action: str = "sav
     areas = re.findall(r'<textarea name="([^"]*)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL)
     fields |= {key: unescape(value) for key, value in areas}
     fields |= dict.fromkeys(re.findall(r'<input type="checkbox" name="([^"]*)" checked>', form), "on")
+    fields |= dict(re.findall(r'<input type="radio" name="([^"]*)" value="([^"]*)" checked>', form))
     if untick:
         place = next(key for key, value in fields.items() if key.startswith("was-") and value == untick)
         del fields[place.replace("was-", "choose-")]
@@ -438,3 +439,46 @@ def test_resources_prompts_and_an_expression_over_a_result_are_chosen_on_the_pag
     }
     post(hub, "/toolsets/release", ticks="git.log", action="save", fields=json.dumps(stored(hub, "release")), **cleared)
     assert stored(hub, "release") == {"kind": "toolset", "tools": {"past": "git.log"}}
+
+
+WORDS = "Do something useful. " * 20
+LONG = '"""Many tools."""\n' + "".join(
+    f'\n\ndef tool_{number}(a: str, b: int = 1) -> str:\n    """{WORDS}"""\n    return a\n' for number in range(60)
+)
+
+
+def way(page: str) -> str:
+    """The way to list the tools that a form has chosen."""
+    [found] = re.findall(r'name="scripts" value="(\w+)" checked', page)
+    return str(found)
+
+
+def test_a_long_list_begins_with_scripts_alone_and_says_what_that_saves(tmp_path: Path) -> None:
+    """Issue 55, item 1: the default choice that the page offers for long lists."""
+    found = Hub(tmp_path, {"git.py": GIT, "long.py": LONG}).log_in()
+    origins = " ".join(f"long.tool_{number}" for number in range(60))
+    assert way(read(found, "/toolsets/new")) == "off"
+    short = post(found, "/toolsets/new", 200, "git.log", name="a", action="check", scripts="off").get_data(as_text=True)
+    assert way(short) == "off"
+    sent: dict[str, Any] = {"name": "a", "scripts": "off", "scripts-offered": "off"}
+    page = post(found, "/toolsets/new", 200, origins, action="check", **sent).get_data(as_text=True)
+    assert way(page) == "only" and re.search(r"2 tools, .*; [\d,]+ bytes less", Reader(page).text)
+    post(found, "/toolsets/new", ticks=origins, action="save", **sent | {"scripts": "only"})
+    assert stored(found, "a")["scripts"] == "only"
+    names = [tool["name"] for tool in found.modern("a", "tools/list").result["tools"]]
+    assert names == ["find_tools", "run_script"]
+    found.close()
+
+
+def test_a_way_that_a_person_chooses_stays(tmp_path: Path) -> None:
+    found = Hub(tmp_path, {"long.py": LONG}).log_in()
+    origins = " ".join(f"long.tool_{number}" for number in range(60))
+    sent: dict[str, Any] = {"name": "a", "scripts": "off", "scripts-offered": "only"}
+    page = post(found, "/toolsets/new", 200, origins, action="check", **sent).get_data(as_text=True)
+    assert way(page) == "off"
+    post(found, "/toolsets/new", ticks=origins, action="save", **sent)
+    assert "scripts" not in stored(found, "a")
+    post(found, "/toolsets/a", ticks=origins, action="save", had=origins.replace(" ", "\n"), scripts="also")
+    assert stored(found, "a")["scripts"] == "also"
+    assert way(read(found, "/toolsets/a")) == "also"
+    found.close()
