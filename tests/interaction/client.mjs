@@ -2,7 +2,8 @@
 // process serves a whole test run.
 //
 //   node client.mjs <folder that holds node_modules> <legacy | 2026-07-28 | sdk-1>
-//   in:  {"url": "...", "method": "tools" | "call" | "listAndCall" | "read" | "prompts" | "revision", "params": {...}}
+//   in:  {"url": "...", "method": "tools" | "call" | "follow" | "listAndCall" | "read" | "prompts" | "revision",
+//         "params": {...}}
 //   out: {"result": ...} or {"error": "..."}
 //
 // Each line is a connection of its own: connect, one request, close.
@@ -33,6 +34,22 @@ const methods = {
     const text = result.content.map(block => block.text ?? '').join('');
     if (result.isError) throw new Error(text);
     return text;
+  },
+  // The whole result, with the progress on the way; cancelled once there are `until` reports of progress.
+  follow: async (client, { until, ...params }) => {
+    const progress = [];
+    const abort = new AbortController();
+    await client.listTools();
+    const onprogress = one => {
+      progress.push(one.message ?? '');
+      if (progress.length === until) abort.abort('enough');
+    };
+    const wanted = { onprogress, signal: abort.signal };
+    const call = mode === 'sdk-1' ? client.callTool(params, undefined, wanted) : client.callTool(params, wanted);
+    return call.then(
+      result => ({ progress, result }),
+      error => ({ progress, error: String(error) })
+    );
   },
   listAndCall: async (client, params) => {
     const tools = (await client.listTools()).tools.map(tool => tool.name);

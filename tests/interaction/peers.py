@@ -66,6 +66,31 @@ class PythonSdk:
         assert not result.is_error, texts(result.content)
         return texts(result.content)
 
+    def follow(self, server: str, tool: str, arguments: Json, until: int = 0) -> Json:
+        """As `TypeScriptSdk.follow`."""
+
+        async def follow(client: mcp.Client) -> Json:
+            messages: list[str] = []
+            is_enough = asyncio.Event()
+
+            async def note(progress: float, total: float | None, message: str | None) -> None:
+                messages.append(message or "")
+                if len(messages) == until:
+                    is_enough.set()
+
+            await client.list_tools()
+            call = asyncio.ensure_future(client.call_tool(tool, arguments, progress_callback=note))
+            enough = asyncio.ensure_future(is_enough.wait())
+            await asyncio.wait((call, enough), return_when=asyncio.FIRST_COMPLETED)
+            enough.cancel()
+            if not call.done():
+                call.cancel()
+                await asyncio.wait((call,))
+                return {"progress": messages, "error": "cancelled"}
+            return {"progress": messages, "result": call.result().model_dump(by_alias=True, mode="json")}
+
+        return self._ask(server, follow)
+
     def read(self, server: str, uri: str) -> str:
         return texts(self._ask(server, lambda client: client.read_resource(uri)).contents)
 
@@ -128,6 +153,13 @@ class TypeScriptSdk:
         """The names of the tools and the whole result of one, over one connection; the error of the call as a text."""
         found: Json | str = self._ask(server, "listAndCall", name=tool, arguments=arguments)
         return found
+
+    def follow(self, server: str, tool: str, arguments: Json, until: int = 0) -> Json:
+        """The whole `result` of a call, or its `error`, and the messages of its `progress`.
+
+        The call is cancelled once there are `until` of these.
+        """
+        return dict(self._ask(server, "follow", name=tool, arguments=arguments, until=until))
 
     def read(self, server: str, uri: str) -> str:
         return str(self._ask(server, "read", uri=uri))

@@ -91,6 +91,26 @@ def test_the_checker_takes_each_function_of_any_tools(checker: Checker, found: l
     assert checker.problems(module.stubs(module.tools), list(module.tools), code) == ""
 
 
+PACKAGES: dict[str, list[dict[str, Any]]] = json.loads((ROOT / "benchmarks/tool_lists.json").read_text("utf-8"))
+"""The lists of forty packages of PyPI and npm, as they answered `tools/list`."""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_checker_takes_each_function_of_a_real_package(checker: Checker, package: str) -> None:
+    """Issue 55, item 1: each function has each argument of its tool, and no type is wrong."""
+    module = module_of(PACKAGES[package])
+    text = module.stubs(module.tools)
+    assert undefined_names(text) == set()
+    code = "\n".join(["import m", *(f"m.{name}" for name in module.tools)])
+    assert checker.problems(text, list(module.tools), code) == ""
+    functions = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.AsyncFunctionDef)}
+    assert list(functions) == list(module.tools) and len(functions) == len(PACKAGES[package])
+    for name, tool in module.tools.items():
+        renamed = {public: own for own, public in module.stub(name).renamed.items()}
+        wanted = {renamed.get(one, one) for one in tool.descriptor.wire["inputSchema"].get("properties", {})}
+        assert {one.arg for one in functions[name].args.kwonlyargs} == wanted
+
+
 def typed(schema: dict[str, Any], result: dict[str, Any] | None = None) -> str:
     wire = {"name": "f", "inputSchema": schema} | ({"outputSchema": result} if result is not None else {})
     return f"{HEADER}\n\n{function_stub('f', wire, 'F', ('f',)).text}\n"
