@@ -410,6 +410,7 @@ def next_turns(long: Iterable[Interpreter]) -> list[Interpreter]:
 def _write_program(folder: Path, priority: int) -> Path:
     """Write a program that the pool starts: it restricts itself and becomes the interpreter. Raises ToolFailed."""
     try:
+        # No public name of the package finds its program; its pool finds it in the same way.
         interpreter = str(Path(find_monty_binary()).resolve())
     except FileNotFoundError as problem:
         raise ToolFailed("the program monty of the package pydantic-monty-runtime is missing") from problem
