@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,8 +21,10 @@ from patchbay.catalogue.contents.results import PIECE_BYTES
 from patchbay.cid import cid_of
 from patchbay.topics import BOOT, RESULTS, ROOT
 from tests.access.team import new_key
-from tests.attacks.leftovers import left, settled, shared_hub
+from tests.attacks.leftovers import left, settled, shared_hub, two_nodes
+from tests.databases import PostgresqlServer
 from tests.hubs import Answer, Hub
+from tests.waiting import until
 
 TOOL = '''"""Takes a content."""
 
@@ -200,6 +203,22 @@ def test_an_upload_that_is_cut_off_leaves_nothing(hub: Hub, eve: dict[str, str])
         answer = hub.client.post("/blobs", **sent)
         assert answer.status_code == 400
     assert left(hub.catalogue.store, RESULTS) == before
+
+
+def test_an_upload_at_one_node_opens_at_another_for_its_owner_alone(
+    tmp_path: Path, postgresql: PostgresqlServer
+) -> None:
+    """Also a large one, whose pieces are entries of their own."""
+    with two_nodes(tmp_path, postgresql.new_schema()) as (one, other):
+        for hub in (one, other):
+            (hub.servers / "taker.py").write_text(TOOL)
+            hub.catalogue.refresh()
+        ann, eve = new_key(one, "ann"), new_key(one, "eve")
+        until(lambda: "taker" in {server.name for server in other.catalogue.all()}, "the other node serves the tool")
+        for data in (b"small", b"x" * (2 * PIECE_BYTES)):
+            link = upload(one, data, ann)
+            assert show(other, link, ann).text.startswith(data[:1000].decode())
+            assert_like_nothing(other, link, eve)
 
 
 @pytest.mark.parametrize("value", [["cid://x"] * 100, {"a": "cid://x"}, 3, None])
