@@ -3,14 +3,17 @@
     .venv/bin/python -m benchmarks.scripts --rounds 10 --count 100
 
 Prints one line of JSON. `..._us` are microseconds of processor time of the hub and its processes, for each call;
-`..._ms` are milliseconds of a clock. The endless scripts are those of the same caller, and begin again at their limit.
+`..._ms` are milliseconds of a clock. The endless scripts begin again at their limit; good ones beside them are those of
+the same caller, and on another hub those of a second caller. `load` is the load of the machine at the end.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -41,11 +44,11 @@ GOOD = "import scripted\nlen(await scripted.echo(message='hello'))"
 
 
 class Caller:
-    """Calls the tools of a hub on one connection."""
+    """Calls the tools of a hub on one connection, with its key if it has one."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, key: str = "") -> None:
         self._base = base
-        self._client = httpx2.Client(timeout=120)
+        self._client = httpx2.Client(timeout=120, headers={"Authorization": f"Bearer {key}"} if key else None)
 
     def send(self, server: str, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a request. Raises RuntimeError for an error."""
@@ -95,13 +98,16 @@ def measure_calls(hub: RunningServer, caller: Caller, rounds: int) -> dict[str, 
     return {f"{name}_us": round(statistics.median(times), 1) for name, times in figures.items()}
 
 
-def measure_shares(caller: Caller, base: str, count: int) -> dict[str, float]:
-    """Measure good scripts alone, and beside ENDLESS that work without an end (each until its limit, then again)."""
+def measure_shares(caller: Caller, base: str, count: int, key: str = "", prefix: str = "") -> dict[str, float]:
+    """Measure good scripts alone, and beside ENDLESS that work without an end (each until its limit, then again).
+
+    `key` is that of the caller of the endless ones; `prefix` begins the names of the figures.
+    """
     alone = [seconds_of(caller, GOOD) for _ in range(count)]
     over = threading.Event()
 
     def work_without_end() -> None:
-        other = Caller(base)
+        other = Caller(base, key)
         while not over.is_set():
             try:
                 other.script("scripted", "while True:\n    pass")
@@ -118,10 +124,33 @@ def measure_shares(caller: Caller, base: str, count: int) -> dict[str, float]:
     for thread in threads:
         thread.join()
     return {
-        f"{name}_{part}_ms": round(1000 * sorted(times)[int(len(times) * share)], 1)
+        f"{prefix}{name}_{part}_ms": round(1000 * sorted(times)[int(len(times) * share)], 1)
         for name, times in (("alone", alone), ("beside_endless", beside))
         for part, share in (("median", 0.5), ("p99", 0.99))
     }
+
+
+def measure_two_callers(count: int) -> dict[str, float]:
+    """Run a shared hub: the endless scripts are those of one caller, the good ones those of another."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        file = folder / "scripted.json"
+        file.write_text(json.dumps(SCRIPTED))
+        keys = [_make_key(folder / "hub" / "data", name) for name in ("ann", "ben")]
+        hub = stack.enter_context(
+            run_hub_with([*list_definitions(), file], "inline", folder, (), ("--access", "shared"))
+        )
+        base = hub.url.removesuffix("bench")
+        caller = Caller(base, keys[1])
+        stack.callback(caller.close)
+        seconds_of(caller, GOOD)
+        return measure_shares(caller, base, count, keys[0], "two_callers_")
+
+
+def _make_key(data: Path, name: str) -> str:
+    """Return a new key of a hub that does not run yet."""
+    command = [sys.executable, "-m", "patchbay", "key", "new", name, "--data", str(data)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def measure(rounds: int, count: int) -> dict[str, float]:
@@ -138,7 +167,8 @@ def measure(rounds: int, count: int) -> dict[str, float]:
         shown = {"first_script_ms": round(seconds_of(caller, NONE) * 1000, 1)}
         empty = [seconds_of(caller, NONE) for _ in range(20)]
         shown["empty_script_ms"] = round(statistics.median(empty) * 1000, 1)
-        return shown | measure_calls(hub, caller, rounds) | measure_shares(caller, base, count)
+        shown |= measure_calls(hub, caller, rounds) | measure_shares(caller, base, count)
+    return shown | measure_two_callers(count) | {"load": round(os.getloadavg()[0], 1)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
