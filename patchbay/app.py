@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from patchbay.access.providers.provider import load_providers
 from patchbay.access.quotas import Quotas
 from patchbay.access.sign_in_settings import has_authorization_server, has_sign_in, list_open_paths
 from patchbay.access.tokens.challenges import make_challenge
@@ -52,7 +53,9 @@ def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None 
     check_exposure(settings)
     check_prefix_is_free(settings.path_prefix)
     issuer = load_issuer(settings, whole_environment())
-    load_assertion_issuers(settings)  # wrong values stop the start also where no person signs in
+    # Wrong values stop the start also where no page is loaded.
+    load_assertion_issuers(settings)
+    load_providers(settings)
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.seconds_left, worker_pool)
     catalogue = dispatcher.services.catalogue
@@ -100,8 +103,9 @@ def _make_authentication(parts: Parts) -> Authentication:
         operators.count_wrong_token,
         keys.find_principal,
     )
-    authentication.open_prefixes += OPEN_PREFIXES
-    authentication.open_paths |= list_open_paths(settings)
+    paths, prefixes = list_open_paths(settings)
+    authentication.open_paths |= paths
+    authentication.open_prefixes += (*OPEN_PREFIXES, *prefixes)
     if settings.registry_readers == "all":
         authentication.open_paths.add(REGISTRY_PATH)
         authentication.open_prefixes += (f"{REGISTRY_PATH}/",)

@@ -96,7 +96,7 @@ class Settings:
         "auto",
         "Who may see servers and call tools: everyone on this machine (personal), callers that sign in (shared), or"
         " everyone who can reach the hub (open). Auto means personal if host and allowed_hosts name only this machine"
-        " and no issuer is set, else shared.",
+        " and neither issuer nor sign_in is set, else shared.",
         choices=("auto", "personal", "shared", "open"),
     )
     token_minutes: float = setting(15.0, "How long an access token of this hub is valid.", "minutes", least=0.01)
@@ -279,7 +279,9 @@ class Settings:
         "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
     )
     issuer_hosts: tuple[str, ...] = setting(
-        (), "Hosts at private addresses, or without https, that the issuer's metadata may name; comma-separated."
+        (),
+        "Hosts at private addresses, or without https, that the metadata of the issuer and of identity providers may"
+        " name; comma-separated.",
     )
     assertion_issuers: tuple[str, ...] = setting(
         (),
@@ -305,6 +307,31 @@ class Settings:
         "",
         "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'.",
         is_secret=True,
+    )
+    sign_in: tuple[str, ...] = setting(
+        (),
+        "Identity providers with which people sign in (OpenID Connect), as URL or NAME=URL, such as"
+        " Acme=https://id.example.org, comma-separated; each URL exactly as the metadata of the provider has it.",
+    )
+    sign_in_client: tuple[str, ...] = setting(
+        (), "Client id of this hub at each of these providers, as ID or NAME=ID, comma-separated."
+    )
+    sign_in_secret: tuple[str, ...] = setting(
+        (),
+        "Secret of this client, by reference to a secret of the hub, a file of secrets_dir or a variable:"
+        " '${ACME_SECRET}' or 'Acme=${ACME_SECRET}', comma-separated; without one the client is public.",
+        is_secret=True,
+    )
+    sign_in_scopes: tuple[str, ...] = setting(
+        ("profile", "email", "offline_access"),
+        "Scopes that the sign-in asks for besides openid; those that the metadata of a provider does not list are left"
+        " out.",
+    )
+    sign_up: str = setting(
+        "all",
+        "Who gets an account at the first sign-in with an identity provider: everyone whom it lets in (all), or those"
+        " whose verified e-mail address or subject was invited.",
+        choices=("all", "invited"),
     )
     room_count: int = setting(1000, "Maximum number of rooms.", least=1)
     own_rooms: int = setting(20, "Maximum number of rooms that one caller creates.", least=1)
@@ -375,7 +402,7 @@ class Settings:
         """The mode of access: PERSONAL, SHARED or OPEN."""
         if self.access != "auto":
             return self.access
-        return PERSONAL if self.is_loopback_only and not self.issuer else SHARED
+        return PERSONAL if self.is_loopback_only and not self.issuer and not self.sign_in else SHARED
 
     @property
     def is_audited(self) -> bool:

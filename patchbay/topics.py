@@ -264,6 +264,21 @@ PEOPLE_NAMES = "people"
 PASSKEY_CHALLENGES = "passkey-challenge/"
 """Used challenges of passkeys, by challenge."""
 
+SIGN_IN_STATES = "sign-in-state/"
+"""Used states of sign-ins with an identity provider, by their hash."""
+
+SIGN_IN_TOKENS = "sign-in-tokens/"
+"""The sealed tokens of an identity provider for a session of a browser, by the id of the session."""
+
+SIGN_IN_SESSIONS = "sign-in-session/"
+"""The account of a session at an identity provider, by the hash of its issuer and its `sid`."""
+
+SIGN_IN_INVITED = "sign-in-invited"
+"""Who is invited to sign in with an identity provider."""
+
+LOGOUT_TOKENS = "logout-token/"
+"""Used logout tokens of identity providers, by the hash of issuer and id."""
+
 AUTHORIZATION_CODES = "oauth-code/"
 """Authorization codes, by their hash; a second entry says that the code was used."""
 

@@ -8,7 +8,9 @@ Sources: RFC 9068, section 2.2 (`iss`, `sub`, `client_id`, `groups`); RFC 8693, 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 LOCAL_ID = "local"
 """The id of every caller of a hub in personal mode."""
@@ -48,6 +50,13 @@ class Principal:
         """The key of this principal: the subject, after the issuer and `#` where there is an issuer."""
         return f"{self.issuer}#{self.subject}" if self.issuer else self.subject
 
+    @property
+    def account(self) -> str:
+        """The name of the account that a person with this principal has: the subject, or a digest with an issuer."""
+        if not self.issuer:
+            return self.subject
+        return OUTSIDE_ACCOUNTS + sha256(self.id.encode("utf-8", "surrogatepass")).hexdigest()[:OUTSIDE_DIGITS]
+
 
 LOCAL = Principal(LOCAL_ID)
 """Every caller of a hub in personal mode, and every stranger of an open hub."""
@@ -70,7 +79,14 @@ KEY_IDS = "key:"
 SCHEDULE_IDS = "schedule:"
 """How the id of the sender of a scheduled call begins; the server and the tool follow."""
 
+OUTSIDE_ACCOUNTS, OUTSIDE_DIGITS = "idp-", 40
+"""How the name of the account of a person of an identity provider begins, and the hexadecimal digits that follow."""
+
+_OUTSIDE_ACCOUNT = re.compile(rf"{OUTSIDE_ACCOUNTS}[0-9a-f]{{{OUTSIDE_DIGITS}}}")
+
 
 def is_reserved_id(id: str) -> bool:
     """Whether an id has a meaning of its own, so that no person and no outside subject may have it."""
-    return id in ("", "*", LOCAL_ID, OPERATOR_ID) or id.startswith((KEY_IDS, SCHEDULE_IDS))
+    if id in ("", "*", LOCAL_ID, OPERATOR_ID) or id.startswith((KEY_IDS, SCHEDULE_IDS)):
+        return True
+    return _OUTSIDE_ACCOUNT.fullmatch(id) is not None

@@ -16,6 +16,10 @@ SIGN_IN_PATHS = (
 """The paths that need no principal: they prove the sender themselves."""
 
 
+SIGN_IN_PREFIXES = ("/sign-in/",)
+"""How further such paths begin: those of the sign-in with an identity provider."""
+
+
 def has_sign_in(settings: Settings) -> bool:
     """Whether people sign in at this hub: in shared mode."""
     return settings.mode == SHARED
@@ -26,6 +30,8 @@ def has_authorization_server(settings: Settings) -> bool:
     return has_sign_in(settings) and not settings.issuer
 
 
-def list_open_paths(settings: Settings) -> set[str]:
-    """Return the paths that are served to callers without a sign-in, because they are the way to one."""
-    return {*SIGN_IN_PATHS, *OAUTH_PATHS} if has_sign_in(settings) else set()
+def list_open_paths(settings: Settings) -> tuple[set[str], tuple[str, ...]]:
+    """Return the paths, and the beginnings of paths, that are served to callers without a sign-in, because they are the
+    way to one.
+    """
+    return ({*SIGN_IN_PATHS, *OAUTH_PATHS}, SIGN_IN_PREFIXES) if has_sign_in(settings) else (set(), ())

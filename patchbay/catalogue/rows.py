@@ -45,7 +45,7 @@ PATHS = frozenset(
             "openapi.json",
         ),
         *("people", "pins", "readyz", "registry", "render", "rooms", "rpc", "schedules", "search"),
-        *("secrets", "servers", "settings", "toolsets", "upstreams", "v0.1", "variables", "webhooks"),
+        *("secrets", "servers", "settings", "sign-in", "toolsets", "upstreams", "v0.1", "variables", "webhooks"),
     )
 )
 """How the paths of the hub begin. Written here, because the table of routes loads every page; a test compares them."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from patchbay.access.limits.usage import Usage
 from patchbay.access.people.accounts import Accounts
+from patchbay.access.providers.provider import SECRET_USER, load_providers
+from patchbay.access.providers.sign_ins import ProviderSignIns
+from patchbay.access.secrets.folder import open_secrets_folder
+from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.inspection import InspectedServers
-from patchbay.settings import whole_environment
+from patchbay.settings import Settings, whole_environment
 from patchbay.syntax import SYNTAX_LOCK
 from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.audit import audit_blueprint
@@ -63,6 +69,7 @@ from patchbay.web.people.account import account_blueprint
 from patchbay.web.people.browsers import Browsers
 from patchbay.web.people.invitation import invitation_blueprint
 from patchbay.web.people.people import people_blueprint
+from patchbay.web.people.providers import find_new_proof, providers_blueprint
 from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
@@ -139,7 +146,8 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     people = parts.for_pages.accounts.people
     app.register_blueprint(
         grants_blueprint(
-            site, lambda: [*(each.name for each in people.list()), *(each.principal.id for each in parts.keys.all())]
+            site,
+            lambda: [*(each.principal.id for each in people.list()), *(each.principal.id for each in parts.keys.all())],
         )
     )
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
@@ -157,15 +165,33 @@ def _add_sign_in(app: Application, site: Site, services: HubServices) -> None:
     """Register the blueprints with which people sign in, let clients act for them, and connect their accounts."""
     accounts = app.parts.for_pages.accounts
     browsers = Browsers(accounts, site.settings)
+    providers = _open_providers(site.settings, accounts, services)
     if has_sign_in(site.settings):
         site.find_person = browsers.find_name
+        site.operators.find_new_proof = partial(find_new_proof, accounts, browsers, providers)
     applicants = Applicants(site, browsers, app.parts.keys)
     tokens = services.upstream_tokens
     app.register_blueprint(upstreams_blueprint(site, applicants, tokens, services.upstream_sign_ins))
-    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
-    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
+    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers, providers)))
+    app.register_blueprint(sign_in_blueprint(site, accounts, browsers, providers))
+    app.register_blueprint(providers_blueprint(site, browsers, providers))
     app.register_blueprint(invitation_blueprint(site, accounts, browsers))
-    app.register_blueprint(account_blueprint(site, accounts, browsers, tokens))
-    app.register_blueprint(people_blueprint(site, accounts))
+    app.register_blueprint(account_blueprint(site, accounts, browsers, tokens, providers))
+    app.register_blueprint(people_blueprint(site, accounts, providers))
     app.register_blueprint(consent_blueprint(site, accounts, browsers))
     app.register_blueprint(oauth_blueprint(site, accounts))
+
+
+def _open_providers(settings: Settings, accounts: Accounts, services: HubServices) -> ProviderSignIns:
+    """Return the sign-ins with identity providers, which also answer for the sessions that began with one."""
+    variables = HubVariables(whole_environment(), services.secrets, open_secrets_folder(settings.secrets_dir))
+    providers = ProviderSignIns(
+        load_providers(settings),
+        services.catalogue.store.journal,
+        accounts.people,
+        accounts.key,
+        partial(variables.find, SECRET_USER),
+        settings.sign_up == "invited",
+    )
+    accounts.sessions.confirm = providers.confirm
+    return providers

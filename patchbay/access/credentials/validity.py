@@ -206,9 +206,9 @@ class Validity:
         if kind == KEY:
             return self.keys.is_current(sender)
         if kind == SESSION:
-            return self._people.has_session(sender.subject, rest)
+            return self._people.has_session(sender.account, rest)
         if kind == SIGN_IN:
-            return self._people.has_sign_in(sender.subject, rest)
+            return self._people.has_sign_in(sender.account, rest)
         if kind == OPERATOR:
             return self._is_operator(rest)
         if key := key_of_token(sender.credential):

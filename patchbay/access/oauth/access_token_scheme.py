@@ -7,6 +7,9 @@ Sources: RFC 6750, section 3.1; RFC 8707, section 2; RFC 9728, section 5.1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from patchbay.access.authentication import Credentials, Unauthorized
 from patchbay.access.credentials.names import name_sign_in
 from patchbay.access.oauth.tokens import ACCESS_PREFIX, Tokens
@@ -22,10 +25,14 @@ class RefusedAccessToken(Unauthorized):
 
 
 class AccessTokenScheme:
-    """Proves the person who approved the client, with the client as its agent. It has to be the last scheme."""
+    """Proves the person who approved the client, with the client as its agent. It has to be the last scheme.
 
-    def __init__(self, tokens: Tokens) -> None:
+    `remember` gets each person of an identity provider.
+    """
+
+    def __init__(self, tokens: Tokens, remember: Callable[[Principal], None] = lambda sender: None) -> None:
         self._tokens = tokens
+        self._remember = remember
 
     def authenticate(self, credentials: Credentials) -> Principal | None:
         """Return the principal of an access token; None without a token.
@@ -43,14 +50,15 @@ class AccessTokenScheme:
         found = self._tokens.verify(token)
         if found is None:
             raise _refused(credentials, "the access token is unknown, expired or ended: refresh it or sign in again")
-        family, access = found
+        family = found.family
         if family.resource not in list_audiences(credentials.resource, credentials.url, credentials.prefix):
             raise _refused(credentials, "the access token is for another resource: sign in for this one")
-        return Principal(
-            family.person,
-            name=family.person,
+        if found.principal.issuer:
+            self._remember(found.principal)
+        return replace(
+            found.principal,
             agent=family.label,
-            scopes=frozenset(access.scopes),
+            scopes=frozenset(found.token.scopes),
             credential=name_sign_in(family.account, family.id),
         )
 

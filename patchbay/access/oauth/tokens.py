@@ -15,12 +15,14 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from hashlib import sha256
 
 from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.oauth.codes import AuthorizationCode, Codes, code_topic
 from patchbay.access.people.people import MAX_CLIENTS, People, Person, SignedInClient, notes_of_ends
+from patchbay.access.principals import Principal
 from patchbay.coordination.records import Records, Write, write_records
 from patchbay.errors import StaleUpdate
 from patchbay.store import Journal
@@ -28,6 +30,9 @@ from patchbay.topics import PEOPLE, TOKEN_FAMILIES
 
 REFRESH_SECONDS = 30 * 24 * 3600.0
 """Seconds that a refresh token is valid; each use begins them again."""
+
+UNSEEN_SECONDS = 7 * 24 * 3600.0
+"""Seconds after the last sign-in or refresh of a person at its identity provider, at which its clients end."""
 
 MAX_ACCESS_TOKENS = 10
 """Access tokens of one family that are valid at once."""
@@ -82,6 +87,15 @@ class IssuedTokens(BaseModel):
     scopes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class VerifiedAccess:
+    """A valid access token, its family, and the person that it acts for."""
+
+    family: TokenFamily
+    token: AccessToken
+    principal: Principal
+
+
 class Tokens:
     """The tokens of one hub; `seconds` is the lifetime of access tokens. Safe for many threads and processes."""
 
@@ -92,7 +106,7 @@ class Tokens:
         self._seconds = seconds
         self._families = Records(journal, TokenFamily)
         self._accounts = Records(journal, Person)
-        self._checked: OrderedDict[str, tuple[float, TokenFamily, AccessToken]] = OrderedDict()
+        self._checked: OrderedDict[str, tuple[float, VerifiedAccess]] = OrderedDict()
         self._lock = threading.Lock()
 
     def redeem(self, code: str) -> IssuedTokens:
@@ -127,7 +141,8 @@ class Tokens:
 
     def find_refresh_token(self, token: str) -> TokenFamily | None:
         """Return the family of a refresh token, which may be an old one; None for an ended family."""
-        return self._alive(_split(token, REFRESH_PREFIX)[0])
+        found = self._alive(_split(token, REFRESH_PREFIX)[0])
+        return None if found is None else found[0]
 
     def refresh(self, token: str, scopes: tuple[str, ...] = ()) -> IssuedTokens:
         """Exchange a refresh token for new tokens with all scopes of the family, or fewer. Check the client first.
@@ -151,8 +166,8 @@ class Tokens:
                 continue
             return issued
 
-    def verify(self, token: str) -> tuple[TokenFamily, AccessToken] | None:
-        """Return the family and the record of a valid access token. The answer may be CHECK_SECONDS old."""
+    def verify(self, token: str) -> VerifiedAccess | None:
+        """Return what a valid access token stands for. The answer may be CHECK_SECONDS old."""
         if len(token) > MAX_TOKEN_CHARACTERS:
             return None
         now = time.monotonic()
@@ -160,9 +175,9 @@ class Tokens:
             known = self._checked.get(token)
         if known is None or now - known[0] > CHECK_SECONDS:
             known = self._look_up(token, now)
-        if known is None or known[2].until < self._journal.now():
+        if known is None or known[1].token.until < self._journal.now():
             return None
-        return known[1], known[2]
+        return known[1]
 
     def end(self, person: str, family: str) -> bool:
         """End the tokens of a family; False if it had ended before."""
@@ -181,15 +196,15 @@ class Tokens:
         if token.startswith(REFRESH_PREFIX):
             return self.find_refresh_token(token)
         found = self.verify(token)
-        return None if found is None else found[0]
+        return None if found is None else found.family
 
-    def _look_up(self, token: str, now: float) -> tuple[float, TokenFamily, AccessToken] | None:
+    def _look_up(self, token: str, now: float) -> tuple[float, VerifiedAccess] | None:
         key, secret = _split(token, ACCESS_PREFIX)
-        family, digest = self._alive(key), _digest(secret)
-        for access in () if family is None else family.access:
-            if hmac.compare_digest(access.hash, digest) and family is not None:
+        alive, digest = self._alive(key), _digest(secret)
+        for access in () if alive is None else alive[0].access:
+            if hmac.compare_digest(access.hash, digest) and alive is not None:
                 with self._lock:
-                    self._checked[token] = found = (now, family, access)
+                    self._checked[token] = found = (now, VerifiedAccess(alive[0], access, alive[1].principal))
                     while len(self._checked) > MAX_CHECKED:
                         self._checked.popitem(last=False)
                 return found
@@ -197,8 +212,11 @@ class Tokens:
             self._checked.pop(token, None)
         return None
 
-    def _alive(self, key: str) -> TokenFamily | None:
-        """The family of a key, if the account of its person still lists it."""
+    def _alive(self, key: str) -> tuple[TokenFamily, Person] | None:
+        """The family of a key and its person, whose account still lists it.
+
+        Clients of a person whose identity provider has said nothing for UNSEEN_SECONDS have ended.
+        """
         if not key:
             return None
         family = self._families.load(TOKEN_FAMILIES + _digest(key))[0]
@@ -207,7 +225,9 @@ class Tokens:
         person = self._people.find(family.person)
         if person is None or person.id != family.account:
             return None
-        return family if any(each.family == family.id for each in person.clients) else None
+        if person.outside is not None and self._journal.now() - person.outside.seen > UNSEEN_SECONDS:
+            return None
+        return (family, person) if any(each.family == family.id for each in person.clients) else None
 
     def _start_family(self, key: str, code: AuthorizationCode) -> tuple[TokenFamily, IssuedTokens]:
         family = TokenFamily(

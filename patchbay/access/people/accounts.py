@@ -35,8 +35,8 @@ from patchbay.store import Journal
 class Accounts:
     """The accounts of the hub with these settings; `journal` is that of its store, `keys` are its personal keys.
 
-    `remember` gets each person of an outside issuer that a token proves. `assertions` is None where the operator names
-    no issuer of identity assertions. Raises ConfigError for an unusable key file, and for wrong issuers.
+    `remember` gets each person of an outside issuer that a token or a session proves. `assertions` is None where the
+    operator names no issuer of identity assertions. Raises ConfigError for an unusable key file, and for wrong issuers.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Accounts:
         keys: PersonalKeys,
         remember: Callable[[Principal], None] = lambda sender: None,
     ) -> None:
+        self._remember = remember
         self.key = key = load_key(None if settings.store == "memory" else settings.data)
         self.people = People(journal)
         self.invitations = Invitations(self.people, key)
@@ -65,8 +66,8 @@ class Accounts:
 
     def list_schemes(self, settings: Settings) -> list[Scheme]:
         """Return the schemes that prove a person. The last one answers for every token that no other scheme knows."""
-        sessions = SessionScheme(self.sessions)
+        sessions = SessionScheme(self.sessions, self._remember)
         if not has_authorization_server(settings):
             return [sessions]
         signed = [SignedTokenScheme(self.programs), SignedTokenScheme(self.asserted)]
-        return [sessions, *signed, AccessTokenScheme(self.tokens)]
+        return [sessions, *signed, AccessTokenScheme(self.tokens, self._remember)]

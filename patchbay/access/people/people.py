@@ -1,7 +1,8 @@
 """The accounts of people: one record for each, with its password, passkeys, sessions and signed-in clients.
 
 A record holds hashes and public keys, never a secret itself. A removed person keeps an empty record, so that an older
-invitation cannot bring the account back. The name of a person is the subject in grants.
+invitation cannot bring the account back. The name of a person is the subject in grants; for a person who signs in with
+an identity provider, issuer and subject are, and the name of the account is their digest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.credentials.names import note_of_end
-from patchbay.access.principals import is_reserved_id
+from patchbay.access.principals import Principal, is_reserved_id
 from patchbay.access.upstreams.deletion import forget_principal
 from patchbay.coordination.records import Records, Write, write_records
 from patchbay.errors import InvalidParams, StaleUpdate
@@ -46,13 +47,20 @@ class Passkey(_Part):
 
 
 class Session(_Part):
-    """A browser in which the person is signed in. `id` is public, `hash` is the hash of the secret in its cookie."""
+    """A browser in which the person is signed in. `id` is public, `hash` is the hash of the secret in its cookie.
+
+    The others are for a sign-in with an identity provider: `sid` is the session there, `proved` the time at which the
+    person last proved itself there, and `checked` the time at which the provider last said that the session goes on.
+    """
 
     id: str
     hash: str
     browser: str
     at: float
     until: float
+    sid: str = ""
+    proved: float = 0.0
+    checked: float = 0.0
 
 
 class SignedInClient(_Part):
@@ -66,8 +74,26 @@ class SignedInClient(_Part):
     at: float
 
 
+class OutsideIdentity(_Part):
+    """What an identity provider says about a person. `seen` is the time at which it last said so.
+
+    `email` is a verified address, empty without one.
+    """
+
+    issuer: str
+    subject: str
+    name: str
+    email: str = ""
+    groups: tuple[str, ...] = ()
+    seen: float = 0.0
+
+
 class Person(_Part):
-    """One account. `id` is new for each account, `generation` for each set of credentials."""
+    """One account. `id` is new for each account, `generation` for each set of credentials.
+
+    `outside` is there for a person who signs in with an identity provider; such an account has no password and no
+    passkeys.
+    """
 
     id: str
     name: str
@@ -78,6 +104,15 @@ class Person(_Part):
     passkeys: tuple[Passkey, ...] = ()
     sessions: tuple[Session, ...] = ()
     clients: tuple[SignedInClient, ...] = ()
+    outside: OutsideIdentity | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of this person, without a credential: that of a client's token of the same issuer, too."""
+        who = self.outside
+        if who is None:
+            return Principal(self.name, name=self.name)
+        return Principal(who.subject, who.issuer, who.name, frozenset(who.groups), email=who.email)
 
 
 class UnknownPerson(InvalidParams):
@@ -141,6 +176,36 @@ class People:
                 self._name(person.name, person.id)
             return person
 
+    def record(self, who: OutsideIdentity) -> Person | None:
+        """Make the account of a person of an identity provider, or write what the provider says by now.
+
+        None is returned when there are MAX_PEOPLE accounts. An account that was removed begins anew.
+        """
+        name = Principal(who.subject, who.issuer).account
+        topic = PEOPLE + name
+        while True:
+            old, seq = self._records.load(topic)
+            if old is not None and not old.is_removed:
+                person = old.model_copy(update={"outside": who})
+            elif len(self._ids()) >= MAX_PEOPLE:
+                return None
+            else:
+                person = Person(
+                    id=secrets.token_hex(16), name=name, at=self.now(), generation=secrets.token_hex(8), outside=who
+                )
+            try:
+                write_records(self._journal, [Write(topic, person), *notes_of_ends(old, person)], {topic: seq})
+            except StaleUpdate:
+                continue
+            if old is None or old.is_removed:
+                self._name(name, person.id)
+            return person
+
+    def was_removed(self, name: str) -> bool:
+        """Whether there was an account of this name, and it was removed."""
+        person = self._records.load(PEOPLE + name)[0]
+        return person is not None and person.is_removed
+
     def change(self, name: str, change: Callable[[Person], Person | None]) -> bool:
         """Replace an account by what `change` makes of it; False if that is None. Raises UnknownPerson."""
 
@@ -160,11 +225,12 @@ class People:
         """
         if not _NAME.fullmatch(name):
             return False
-        had = False
+        had, id = False, name
 
         def removed(person: Person | None) -> Person:
-            nonlocal had
+            nonlocal had, id
             had = person is not None and not person.is_removed
+            id = name if person is None else person.principal.id
             return Person(
                 id=secrets.token_hex(16),
                 name=name,
@@ -175,7 +241,7 @@ class People:
 
         self._records.update(PEOPLE + name, removed, along=notes_of_ends)
         self._name(name, None)
-        forget_principal(self._journal, name)
+        forget_principal(self._journal, id)
         return had
 
     def _name(self, name: str, id: str | None) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from patchbay.access.authentication import Credentials
@@ -21,27 +22,53 @@ from patchbay.access.session_cookies import find_session_cookie
 SESSION_SECONDS = 30 * 24 * 3600
 """Seconds that a session lasts."""
 
+UNCONFIRMED_SECONDS = 12 * 3600
+"""The same for a sign-in with an identity provider that gives no refresh token: it says nothing about it afterwards."""
+
 MAX_COOKIE_CHARACTERS = 256
 MAX_BROWSER_CHARACTERS = 200
 
 
+@dataclass(frozen=True, slots=True)
+class ProvedOutside:
+    """What an identity provider said about a sign-in: its session there (`sid`), and when the person proved itself.
+
+    `id` is the id that the session gets here. `is_renewable` says that the provider can be asked about it later.
+    """
+
+    id: str
+    sid: str
+    proved: float
+    is_renewable: bool
+
+
 class PersonSessions:
-    """The sessions of one hub; `port` and `prefix`, its path, decide the name of the cookie."""
+    """The sessions of one hub; `port` and `prefix`, its path, decide the name of the cookie.
+
+    `confirm` returns the account of a session as it is now, after asking the identity provider of the person if it is
+    time to; None for a session that the provider ended.
+    """
+
+    confirm: Callable[[Person, Session], Person | None] = staticmethod(lambda person, session: person)
 
     def __init__(self, people: People, port: int, prefix: str = "") -> None:
         self._people = people
         self._port = port
         self._prefix = prefix
 
-    def begin(self, name: str, browser: str) -> str:
+    def begin(self, name: str, browser: str, outside: ProvedOutside | None = None) -> str:
         """Begin a session and return the value of its cookie. Raises UnknownPerson."""
         secret, now = secrets.token_urlsafe(32), self._people.now()
+        lasts = SESSION_SECONDS if outside is None or outside.is_renewable else UNCONFIRMED_SECONDS
         session = Session(
-            id=secrets.token_hex(8),
+            id=secrets.token_hex(8) if outside is None else outside.id,
             hash=_hash(secret),
             browser=browser[:MAX_BROWSER_CHARACTERS],
             at=now,
-            until=now + SESSION_SECONDS,
+            until=now + lasts,
+            sid="" if outside is None else outside.sid,
+            proved=0.0 if outside is None else outside.proved,
+            checked=now,
         )
 
         def add(person: Person) -> Person:
@@ -74,10 +101,14 @@ class PersonSessions:
 
 
 class SessionScheme:
-    """Authentication with the session cookie of a person; implements `Scheme`."""
+    """Authentication with the session cookie of a person; implements `Scheme`.
 
-    def __init__(self, sessions: PersonSessions) -> None:
+    `remember` gets each person of an identity provider.
+    """
+
+    def __init__(self, sessions: PersonSessions, remember: Callable[[Principal], None] = lambda sender: None) -> None:
         self._sessions = sessions
+        self._remember = remember
 
     def authenticate(self, credentials: Credentials) -> Principal | None:
         """Return the person of a session; None without a valid session, or when another site causes the request."""
@@ -87,7 +118,13 @@ class SessionScheme:
         if found is None:
             return None
         person, session = found
-        return Principal(person.name, name=person.name, credential=name_session(person.id, session.id))
+        if person.outside is not None:
+            confirmed = self._sessions.confirm(person, session)
+            if confirmed is None:
+                return None
+            person = confirmed
+            self._remember(person.principal)
+        return replace(person.principal, credential=name_session(person.id, session.id))
 
 
 def _is_own_request(credentials: Credentials) -> bool:

@@ -167,16 +167,20 @@ class AccessTokens:
 
 
 class IssuerMetadata:
-    """The metadata of the issuer, fetched when it is needed and kept for METADATA_SECONDS, or while the issuer is down.
+    """The metadata of the issuer, fetched when it is needed and kept for `seconds`, or while the issuer is down.
 
     After a failure there is no other fetch for COOL_DOWN_SECONDS.
     """
 
-    def __init__(self, discover: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, discover: Callable[[], dict[str, Any]], clock: Callable[[], float], seconds: float = METADATA_SECONDS
+    ) -> None:
         self._discover = discover
         self._clock = clock
+        self._seconds = seconds
         self._found: dict[str, Any] | None = None
         self._next_fetch = float("-inf")
+        self._is_away = False
         self._lock = threading.Lock()
 
     def get(self) -> dict[str, Any]:
@@ -189,12 +193,19 @@ class IssuerMetadata:
                 self._next_fetch = self._clock() + COOL_DOWN_SECONDS
                 try:
                     self._found = self._discover()
-                    self._next_fetch = self._clock() + METADATA_SECONDS
+                    self._next_fetch = self._clock() + self._seconds
+                    self._is_away = False
                 except IssuerUnavailable as problem:
+                    self._is_away = True
                     log.warning("the metadata of the issuer cannot be fetched: %s", problem.message)
             if self._found is None:
                 raise IssuerUnavailable("there is no metadata of the issuer yet")
             return self._found
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last fetch failed."""
+        return self._is_away
 
     def get_url(self, member: str) -> str:
         """Return a URL of the metadata. Raises IssuerUnavailable when it is missing."""

@@ -175,23 +175,36 @@ def _read_scopes(claims: Claims) -> frozenset[str]:
     return frozenset(scopes)
 
 
+def has_groups(claims: Claims, name: str) -> bool:
+    """Whether claims have the claim with the groups, or say that the issuer left it out."""
+    elsewhere = claims.get("_claim_names")
+    return (isinstance(elsewhere, dict) and name in elsewhere) or _find_groups(claims, name) is not None
+
+
 def _read_groups(claims: Claims, name: str) -> frozenset[str]:
     """Return the groups. Raises WrongToken when the issuer left them out, because a denial could name one of them."""
     elsewhere = claims.get("_claim_names")
     if isinstance(elsewhere, dict) and name in elsewhere:
         raise WrongToken(f"the issuer left out the claim {name}, because it is too long; send fewer groups")
+    found = _find_groups(claims, name)
+    if found is None:
+        return frozenset()
+    # A grant to the operator or to a key is not for a group that happens to have this name.
+    texts = _list_texts({name: found}, name, MAX_GROUPS, may_be_empty=True)
+    return frozenset(one for one in texts if not is_reserved_id(one))
+
+
+def _find_groups(claims: Claims, name: str) -> Any:
+    """Return the value of the claim with the groups, whose name may lead into objects; None without one."""
     inner: Claims = claims
     key = name
     while key not in inner and "." in key:
         first, _, key = key.partition(".")
         below = inner.get(first)
         if not isinstance(below, dict):
-            return frozenset()
+            return None
         inner = below
-    if inner.get(key) is None:
-        return frozenset()
-    # A grant to the operator or to a key is not for a group that happens to have this name.
-    return frozenset(one for one in _list_texts(inner, key, MAX_GROUPS, may_be_empty=True) if not is_reserved_id(one))
+    return inner.get(key)
 
 
 def _list_texts(claims: Claims, name: str, max_texts: int, may_be_empty: bool = False) -> list[str]:

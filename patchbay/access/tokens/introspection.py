@@ -1,17 +1,16 @@
 """Asks the issuer about an opaque token (introspection), with bounded caches for valid and for unknown tokens.
 
-Sources: RFC 7662; RFC 6749, section 2.3.1 (how a client sends its secret).
+Source: RFC 7662.
 """
 
 from __future__ import annotations
 
 import threading
-from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote_plus, urlencode
 
 from patchbay.access.tokens.claims import LEEWAY_SECONDS, VerifiedToken, check_claims
+from patchbay.access.tokens.client_secrets import prove_client
 from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
@@ -76,8 +75,4 @@ class Introspection:
     def _make_request(self, token: str) -> tuple[bytes, dict[str, str]]:
         form = {"token": token, "token_type_hint": "access_token"}
         methods = self._metadata().get("introspection_endpoint_auth_methods_supported")
-        if isinstance(methods, list) and "client_secret_basic" not in methods and "client_secret_post" in methods:
-            form |= {"client_id": self._issuer.client_id, "client_secret": self._issuer.client_secret}
-            return urlencode(form).encode(), {}
-        pair = f"{quote_plus(self._issuer.client_id)}:{quote_plus(self._issuer.client_secret)}"
-        return urlencode(form).encode(), {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        return prove_client(form, self._issuer.client_id, self._issuer.client_secret, methods)

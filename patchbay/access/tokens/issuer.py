@@ -31,6 +31,7 @@ class Issuer:
     `required_scopes` must be in every token. `groups_claim` names the claim with the groups; dots lead into objects.
     `token_types` are the accepted values of the header `typ`. `private_hosts` are hosts that the metadata may name
     although their addresses are not public. `client_id` and `client_secret` are for introspection, empty without it.
+    `setting` is where the operator named it, for messages.
     """
 
     url: str
@@ -41,6 +42,7 @@ class Issuer:
     private_hosts: frozenset[str] = frozenset()
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
+    setting: str = "--issuer"
 
     @property
     def has_introspection(self) -> bool:
@@ -73,7 +75,7 @@ def load_issuer(settings: Settings, environ: Mapping[str, str]) -> Issuer | None
         client_id=settings.introspection_id,
         client_secret=_load_secret(settings, environ),
     )
-    _check_url(issuer, "--issuer")
+    check_issuer_url(issuer)
     if not issuer.token_types:
         raise ConfigError("--token-types", "", f"expected {' or '.join(TOKEN_TYPES)}, or both; found no value")
     if not all(_SCOPE.fullmatch(scope) for scope in issuer.required_scopes):
@@ -92,11 +94,11 @@ def load_assertion_issuers(settings: Settings) -> tuple[Issuer, ...]:
     if settings.assertion_issuers and settings.issuer:
         raise ConfigError(setting, "", "expected no --issuer beside it: with an outside issuer the hub gives no tokens")
     issuers = tuple(
-        Issuer(url, groups_claim=settings.groups_claim, private_hosts=frozenset(settings.issuer_hosts))
+        Issuer(url, groups_claim=settings.groups_claim, private_hosts=frozenset(settings.issuer_hosts), setting=setting)
         for url in settings.assertion_issuers
     )
     for issuer in issuers:
-        _check_url(issuer, setting)
+        check_issuer_url(issuer)
     return issuers
 
 
@@ -110,20 +112,20 @@ def is_loopback_host(host: str) -> bool:
         return False
 
 
-def _check_url(issuer: Issuer, setting: str) -> None:
-    """Check the URL of an issuer that a setting names. Raises ConfigError."""
+def check_issuer_url(issuer: Issuer) -> None:
+    """Check the URL of an issuer. Raises ConfigError, which names the setting."""
     try:
         parts = urlsplit(issuer.url)
         _ = parts.port
     except ValueError as problem:
-        raise ConfigError(setting, "", f"expected a URL ({problem})") from problem
+        raise ConfigError(issuer.setting, "", f"expected a URL ({problem})") from problem
     if not parts.hostname or parts.scheme not in ("https", "http") or "@" in parts.netloc:
-        raise ConfigError(setting, "", f"expected a URL such as https://id.example.org, got {issuer.url!r}")
+        raise ConfigError(issuer.setting, "", f"expected a URL such as https://id.example.org, got {issuer.url!r}")
     if parts.query or parts.fragment or not issuer.url.isascii() or not issuer.url.isprintable() or " " in issuer.url:
-        raise ConfigError(setting, "", f"expected a URL without query and fragment, got {issuer.url!r}")
+        raise ConfigError(issuer.setting, "", f"expected a URL without query and fragment, got {issuer.url!r}")
     if not issuer.is_safe(issuer.url):
         raise ConfigError(
-            setting,
+            issuer.setting,
             "",
             f"expected an https URL, got {issuer.url!r}; for plain http inside your own network add"
             f" --issuer-hosts {parts.hostname}",

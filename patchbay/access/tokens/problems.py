@@ -29,3 +29,11 @@ class IssuerUnavailable(PatchbayError):
     def __init__(self, message: str = "") -> None:
         sentence = "the hub cannot check this token now, because its issuer does not answer; try again later"
         super().__init__(message or sentence)
+
+
+class IssuerRefused(IssuerUnavailable):
+    """The issuer refused a request of the hub; `error` is its code, such as `invalid_grant` (RFC 6749, section 5.2)."""
+
+    def __init__(self, message: str, error: str) -> None:
+        super().__init__(message)
+        self.error = error

@@ -18,6 +18,7 @@ from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import find_hub_address
 from patchbay.settings import Settings
+from patchbay.views.hidden_characters import show_hidden_characters
 
 
 @click.command(
@@ -48,10 +49,15 @@ def people() -> None:
 @with_settings_in_help("data")
 @click.pass_context
 def list_command(context: click.Context, /, **_: Any) -> None:
-    """List the accounts: name, date, ways to sign in, sessions, clients."""
+    """List the accounts: name, date, ways to sign in, sessions, clients.
+
+    A person of an identity provider signs in as its subject there.
+    """
     with _accounts(context) as (accounts, _settings):
         for person in accounts.people.list():
             ways = (["password"] if person.password else []) + [f"{len(person.passkeys)} passkeys"]
+            if person.outside is not None:
+                ways = [f"{show_hidden_characters(person.outside.subject)} at {person.outside.issuer}"]
             since = time.strftime("%Y-%m-%d", time.gmtime(person.at))
             counts = f"{len(person.sessions)} sessions\t{len(person.clients)} clients"
             click.echo(f"{person.name}\t{since}\t{', '.join(ways)}\t{counts}")

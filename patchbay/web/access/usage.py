@@ -61,7 +61,9 @@ class CallerNumbers:
 
     def _callers(self, running: list[dict[str, dict[str, int]]]) -> list[str]:
         active = {id for process in running for id in process} | self._usage.principals()
-        others = {key.principal.id for key in self._keys.all()} | {person.name for person in self._people.list()}
+        others = {key.principal.id for key in self._keys.all()} | {
+            person.principal.id for person in self._people.list()
+        }
         return [*sorted(active), *sorted(others - active)][:MAX_CALLERS]
 
     def _running(self) -> list[dict[str, dict[str, int]]]:

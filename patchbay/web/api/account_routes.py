@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import ANY, Query, Route, array_of, form_body, schema_ref
+from patchbay.web.api.route_table import ANY, Query, Route, array_of, form_body, object_of, schema_ref
 
 CATALOGUE, CARD = "application/ai-catalog+json", "application/mcp-server-card+json"
 
@@ -55,7 +55,38 @@ PEOPLE_ROUTES = (
     Route(
         "POST", "/login/passkey", "Sign in with a passkey.", body=form_body("ticket", "answer", next=""), status=(303,)
     ),
-    Route("POST", "/logout/person", "Sign out.", body=form_body(), status=(303,)),
+    Route(
+        "POST",
+        "/logout/person",
+        "Sign out; of an identity provider too, with a page that leads there.",
+        other=HTML,
+        body=form_body(),
+        status=(200, 303),
+    ),
+    Route(
+        "GET",
+        "/sign-in/<provider>",
+        "Begin a sign-in with an identity provider.",
+        query=(
+            Query("next", "The page after the sign-in."),
+            Query("again", "The text `yes` asks for a new proof of the person."),
+        ),
+        status=(303,),
+    ),
+    Route(
+        "GET",
+        "/sign-in/<provider>/callback",
+        "The answer of an identity provider.",
+        query=_CALLBACK,
+        status=(303,),
+    ),
+    Route(
+        "POST",
+        "/sign-in/<provider>/backchannel-logout",
+        "The identity provider ends sessions (OpenID Connect Back-Channel Logout).",
+        object_of(),
+        body=form_body("logout_token"),
+    ),
     Route("GET", "/invitation", "The page of an invitation.", schema_ref("Invitation"), query=(_KEY,), other=HTML),
     Route("GET", "/invitation/passkey", "The options to make a passkey.", _CEREMONY, query=(_KEY,)),
     Route(
@@ -114,10 +145,10 @@ PEOPLE_ROUTES = (
     Route(
         "POST",
         "/people",
-        "Invite a person, or remove an account.",
+        "Invite a person, withdraw an invitation, or remove an account.",
         array_of(schema_ref("Person")),
         other=HTML,
-        body=form_body("csrf", "do", name=""),
+        body=form_body("csrf", "do", name="", provider=""),
         status=(200, 303),
         operator=True,
     ),

@@ -12,11 +12,19 @@ _UPSTREAM = {
     **{"server": TEXT, "label": TEXT, "account": nullable(_UPSTREAM_ACCOUNT), "page": LINK},
     **{"way": TEXT, "fields": array_of(_UPSTREAM_FIELD)},
 }
+_OUTSIDE = {
+    **dict.fromkeys(("shown", "principal", "provider", "issuer", "subject", "email"), TEXT),
+    "groups": array_of(TEXT),
+    "seen": nullable(UNIX),
+}
+"""What an identity provider says about a person; empty texts for another person."""
 
 ACCOUNT_SHAPES: dict[str, Schema] = {
     "Ceremony": object_of(options={"type": "object"}, ticket=TEXT),
     "Invitation": object_of(name=TEXT, has_account=FLAG),
-    "Person": object_of(name=TEXT, at=UNIX, has_password=FLAG, passkeys=INTEGER, sessions=INTEGER, clients=INTEGER),
+    "Person": object_of(
+        name=TEXT, at=UNIX, has_password=FLAG, passkeys=INTEGER, sessions=INTEGER, clients=INTEGER, **_OUTSIDE
+    ),
     "Account": object_of(
         name=TEXT,
         at=UNIX,
@@ -25,6 +33,7 @@ ACCOUNT_SHAPES: dict[str, Schema] = {
         sessions=array_of(object_of(id=TEXT, browser=TEXT, at=UNIX, is_this=FLAG)),
         clients=array_of(object_of(id=TEXT, name=TEXT, client=TEXT, resource=TEXT, may=array_of(TEXT), at=UNIX)),
         upstreams=array_of(_UPSTREAM_ACCOUNT),
+        **_OUTSIDE,
     ),
     "Upstream": object_of(**_UPSTREAM, principal=TEXT),
     "Upstreams": object_of(

@@ -438,6 +438,7 @@ SCHEMAS: dict[str, Schema] = {
         how=one_of("", "session", "token"),
         access=one_of("personal", "shared", "open"),
         person=nullable(TEXT),
+        providers=array_of(object_of(name=TEXT, page=LINK, is_away=FLAG)),
         sign_in=FLAG,
         passkeys=FLAG,
     ),

@@ -98,7 +98,7 @@ class Consent:
         return page
 
     def _name(self) -> str:
-        return self._browsers.require()[0].name
+        return self._browsers.require()[0].principal.name
 
     def _read(self, signed: str, session: Session) -> dict[str, str]:
         try:

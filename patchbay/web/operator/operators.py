@@ -72,6 +72,15 @@ class NotOperator(Refused):
     headers: ClassVar = {"WWW-Authenticate": 'Bearer realm="patchbay"'}
 
 
+class ProofTooOld(Refused):
+    """An administrator proved itself at its identity provider too long ago for an act of the operator."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(
+            f"an act of the operator needs a proof of the last hour: open {page} to sign in again, and repeat the act"
+        )
+
+
 class WrongToken(NotOperator):
     """The token of the request is wrong. The message does not repeat it."""
 
@@ -133,7 +142,10 @@ class Operators:
 
     In a shared hub the principal of a request decides: `is_administrator` says which principals operate the hub, and
     `may_change_toolset` which others make and change the toolset of a name.
+    `find_new_proof` returns the page where a principal proves itself again before an act; empty if it need not.
     """
+
+    find_new_proof: Callable[[Principal], str] = staticmethod(lambda sender: "")
 
     def __init__(
         self,
@@ -278,6 +290,9 @@ class Operators:
     ) -> OperatorProof:
         check_same_origin(request.headers)
         proof = proof or self.check_operator()
+        sender = request_of(request.environ).sender
+        if proof.how == SESSION and self._is_administrator(sender) and (page := self.find_new_proof(sender)):
+            raise ProofTooOld(page)
         if changes and self._readonly():
             raise ReadOnly("this hub was booted read-only: you cannot change anything")
         if proof.how == SESSION and not {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}:

@@ -17,12 +17,14 @@ from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS
 from patchbay.access.people.people import Person, Session
+from patchbay.access.providers.sign_ins import ProviderSignIns
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.errors import InvalidParams, Refused
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.pages.answers import is_json_address, json_answer, render_answer, wants_json
 from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
+from patchbay.web.people.providers import describe_outside
 from patchbay.web.people.sign_in import check_sign_in
 from patchbay.web.upstreams.pages import describe_account as describe_upstream
 from patchbay.web.upstreams.pages import revoke_account
@@ -36,8 +38,11 @@ class SignInAgain(Refused):
 
 
 class _AccountViews:
-    def __init__(self, site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore) -> None:
+    def __init__(
+        self, site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore, providers: ProviderSignIns
+    ) -> None:
         self._tokens = tokens
+        self._providers = providers
         self._site = site
         self._accounts = accounts
         self._browsers = browsers
@@ -84,13 +89,13 @@ class _AccountViews:
 
     def _disconnect(self, person: Person, session: Session, fields: dict[str, str]) -> None:
         """Delete the tokens of the person at a mounted server."""
-        gone = self._tokens.disconnect(person.name, fields.get("id", ""))
+        gone = self._tokens.disconnect(person.principal.id, fields.get("id", ""))
         if gone is not None:
             revoke_account(self._site, self._tokens, gone)
 
     def _set_password(self, person: Person, session: Session, fields: dict[str, str]) -> None:
         """Set a new password, and end all other sessions."""
-        self._check_recent(session)
+        self._check_recent(person, session)
         if fields.get("password", "") != fields.get("again", ""):
             raise InvalidParams("the two passwords differ: type the same password twice")
         fresh = self._accounts.passwords.hash(fields.get("password", ""), person.name)
@@ -102,7 +107,7 @@ class _AccountViews:
         self._accounts.people.change(person.name, changed)
 
     def _add_passkey(self, person: Person, session: Session, fields: dict[str, str]) -> None:
-        self._check_recent(session)
+        self._check_recent(person, session)
         passkey = self._accounts.passkeys.make(
             person.name,
             fields.get("ticket", ""),
@@ -114,7 +119,7 @@ class _AccountViews:
         self._accounts.passkeys.add(person.name, passkey)
 
     def _remove_passkey(self, person: Person, session: Session, fields: dict[str, str]) -> None:
-        self._check_recent(session)
+        self._check_recent(person, session)
 
         def removed(present: Person) -> Person:
             rest = tuple(each for each in present.passkeys if each.id != fields.get("id", ""))
@@ -124,7 +129,10 @@ class _AccountViews:
 
         self._accounts.people.change(person.name, removed)
 
-    def _check_recent(self, session: Session) -> None:
+    def _check_recent(self, person: Person, session: Session) -> None:
+        """Check that the person may change what it signs in with. Raises SignInAgain, InvalidParams."""
+        if person.outside is not None:
+            raise InvalidParams("you sign in with an identity provider: your password and passkeys are there")
         if not self._browsers.is_recent(session):
             raise SignInAgain
 
@@ -134,11 +142,12 @@ class _AccountViews:
             "account.html",
             "account",
             describe_account(person, session)
-            | {"upstreams": [describe_upstream(each) for each in self._tokens.list_accounts(person.name)]},
+            | describe_outside(person, self._providers)
+            | {"upstreams": [describe_upstream(each) for each in self._tokens.list_accounts(person.principal.id)]},
             csrf=self._browsers.csrf(session),
             problem=problem,
             least=MIN_PASSWORD_CHARACTERS,
-            can_add=bool(passkey_host(request.host)),
+            can_add=bool(passkey_host(request.host)) and person.outside is None,
         )
         response.status_code = status
         return response
@@ -169,9 +178,11 @@ def describe_account(person: Person, session: Session) -> dict[str, Any]:
     }
 
 
-def account_blueprint(site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore) -> Blueprint:
+def account_blueprint(
+    site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore, providers: ProviderSignIns
+) -> Blueprint:
     """The routes of `/account`."""
-    views = _AccountViews(site, accounts, browsers, tokens)
+    views = _AccountViews(site, accounts, browsers, tokens, providers)
     pages = Blueprint("account", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/account", "show", views.show)

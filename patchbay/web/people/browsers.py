@@ -14,10 +14,12 @@ from itsdangerous import BadData
 
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person, Session
-from patchbay.access.people.sessions import SESSION_SECONDS
+from patchbay.access.people.sessions import SESSION_SECONDS, ProvedOutside
+from patchbay.access.providers.pending import SIGN_IN_SECONDS
 from patchbay.access.session_cookies import cookie_name, cookie_path, session_cookie_name
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import Refused
+from patchbay.serving.hub_url import public_url
 from patchbay.settings import Settings
 from patchbay.wire.requests.base_urls import find_base_url, find_client_origin
 from patchbay.wire.requests.security import check_same_origin
@@ -28,6 +30,9 @@ FORM_SECONDS = 12 * 3600
 
 RECENT_SECONDS = 15 * 60
 """Seconds after a sign-in in which the person may change passwords and passkeys."""
+
+PROVED_SECONDS = 3600
+"""Seconds after a proof at an identity provider in which an administrator may act as the operator."""
 
 KNOWN_BROWSER_SECONDS = 365 * 24 * 3600
 """Seconds for which the hub remembers that a person has signed in with a browser."""
@@ -59,7 +64,7 @@ class Browsers:
     def find_name(self) -> str:
         """Return the name of the person of the current request; an empty text if it is not signed in."""
         found = self.find()
-        return found[0].name if found is not None else ""
+        return found[0].principal.name if found is not None else ""
 
     def require(self) -> tuple[Person, Session]:
         """Return the person and the session of the current request. Raises SignedOut (401)."""
@@ -90,10 +95,17 @@ class Browsers:
         """Whether the person signed in a short time ago."""
         return self._accounts.people.now() - session.at < RECENT_SECONDS
 
-    def sign_in(self, response: Response, name: str) -> None:
-        """Begin a session of a person in this browser, and end the one that it had. Raises UnknownPerson."""
+    def has_proved(self, session: Session) -> bool:
+        """Whether the identity provider of a person saw a proof in the last hour, as the acts of the operator need."""
+        return self._accounts.people.now() - session.proved < PROVED_SECONDS
+
+    def sign_in(self, response: Response, name: str, outside: ProvedOutside | None = None) -> None:
+        """Begin a session of a person in this browser, and end the one that it had. Raises UnknownPerson.
+
+        `outside` is what an identity provider said about the sign-in.
+        """
         self._end()
-        value = self._accounts.sessions.begin(name, request.headers.get("User-Agent", ""))
+        value = self._accounts.sessions.begin(name, request.headers.get("User-Agent", ""), outside)
         over_tls = is_over_tls()
         self._set(response, session_cookie_name(self._port, over_tls, self._prefix), value, SESSION_SECONDS, "Lax")
         known = self._known.dumps([name, secrets.token_hex(8)])
@@ -102,14 +114,17 @@ class Browsers:
     def sign_out(self, response: Response) -> None:
         """End the session of this browser."""
         self._end()
-        over_tls = is_over_tls()
-        response.delete_cookie(
-            session_cookie_name(self._port, over_tls, self._prefix),
-            path=cookie_path(self._prefix),
-            secure=over_tls,
-            httponly=True,
-            samesite="Lax",
-        )
+        self._delete(response, session_cookie_name(self._port, is_over_tls(), self._prefix))
+
+    def remember_sign_in(self, response: Response, value: str) -> None:
+        """Add the cookie with which the answer of an identity provider comes back to this browser."""
+        self._set(response, self._sign_in_cookie(), value, SIGN_IN_SECONDS, "Lax")
+
+    def take_sign_in(self, response: Response) -> str:
+        """Delete this cookie; return its value, empty without one."""
+        name = self._sign_in_cookie()
+        self._delete(response, name)
+        return request.cookies.get(name, "")
 
     def known_browser(self, name: str) -> str:
         """Return the id of this browser if the person has signed in with it before, else an empty text."""
@@ -128,6 +143,14 @@ class Browsers:
 
     def _known_cookie(self) -> str:
         return cookie_name("patchbay-known", self._port, is_over_tls(), self._prefix)
+
+    def _sign_in_cookie(self) -> str:
+        return cookie_name("patchbay-sign-in", self._port, is_over_tls(), self._prefix)
+
+    def _delete(self, response: Response, name: str) -> None:
+        response.delete_cookie(
+            name, path=cookie_path(self._prefix), secure=is_over_tls(), httponly=True, samesite="Lax"
+        )
 
     def _set(self, response: Response, name: str, value: str, seconds: int, samesite: str) -> None:
         response.set_cookie(
@@ -154,3 +177,8 @@ def public_origin() -> str:
 def public_base_url() -> str:
     """The URL of the hub as the browser sees it: its origin, and the path prefix of the hub."""
     return find_base_url(request_of(request.environ))
+
+
+def hub_address(settings: Settings) -> str:
+    """The URL of the hub that other sites are told: that of the settings, else the one that the browser sees."""
+    return public_url(settings) if settings.public_url else public_base_url()

@@ -1,4 +1,5 @@
-"""Sign-in of people at `/login`: with a password or a passkey, and sign-out.
+"""Sign-in of people at `/login`: with a password or a passkey, and sign-out. `web/people/providers.py` has the sign-in
+with an identity provider.
 
 The page itself is that of the operator's login (`patchbay/web/operator/login.py`). After the sign-in the browser goes
 only to a page of this hub.
@@ -6,6 +7,7 @@ only to a page of this hub.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -15,13 +17,15 @@ from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.people import Person, UnknownPerson, parse_name
 from patchbay.access.people.sign_in_throttle import TooManyWrongPasswords
+from patchbay.access.providers.provider import Provider
+from patchbay.access.providers.sign_ins import ProviderSignIns
 from patchbay.access.sign_in_settings import has_sign_in
-from patchbay.errors import InvalidParams, Refused
+from patchbay.errors import InvalidParams, PatchbayError, Refused
 from patchbay.settings import Settings
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
 from patchbay.web.pages.answers import json_answer, render_answer
 from patchbay.web.pages.site import Site
-from patchbay.web.people.browsers import Browsers, public_origin
+from patchbay.web.people.browsers import Browsers, hub_address, public_origin
 from patchbay.wire.requests.bodies import drop_body
 from patchbay.wire.requests.security import check_same_origin
 from patchbay.wire.requests.wsgi import request_of
@@ -37,10 +41,11 @@ class WrongPassword(Refused):
 
 
 class _SignInViews:
-    def __init__(self, site: Site, accounts: Accounts, browsers: Browsers) -> None:
+    def __init__(self, site: Site, accounts: Accounts, browsers: Browsers, providers: ProviderSignIns) -> None:
         self._site = site
         self._accounts = accounts
         self._browsers = browsers
+        self._providers = providers
 
     def with_password(self) -> Response:
         """POST /login/password with `name`, `password` and `next`."""
@@ -74,11 +79,23 @@ class _SignInViews:
         return self._entered(person, fields)
 
     def sign_out(self) -> Response:
-        """POST /logout/person: end the session of this browser."""
+        """POST /logout/person: end the session of this browser, and then the one at its identity provider."""
         check_same_origin(request.headers)
         drop_body(request_of(request.environ), MAX_FORM_BYTES)
-        response = redirect_to("/login")
+        found = self._browsers.find()
+        provider = self._providers.find_provider(found[0]) if found is not None else None
+        address = ""
+        if found is not None and provider is not None:
+            address = self._providers.sign_out(*found, hub_address(self._site.settings) + "/login")
+        response = redirect_to("/login") if provider is None or not address else self._leave(provider, address)
         self._browsers.sign_out(response)
+        return response
+
+    def _leave(self, provider: Provider, address: str) -> Response:
+        """A page that leads to the sign-out of a provider. The policy of pages forbids a form to lead there itself."""
+        response = self._site.html("signed_out.html", "login", provider=provider.name, url=address)
+        response.headers["Refresh"] = f"0; url={address}"
+        response.headers["Referrer-Policy"] = "no-referrer"
         return response
 
     def _check_password(self, text: str, password: str) -> Person:
@@ -108,24 +125,29 @@ class _SignInViews:
         return response
 
     def _refused(self, problem: Refused, fields: dict[str, str]) -> Response:
-        values = login_values(self._site, self._browsers)
-        then = local_path(fields.get("next", ""))
-        response = render_answer(
-            self._site,
-            "login.html",
-            "login",
-            values,
-            problem="",
-            wrong=problem.message,
-            then=then,
-            name=fields.get("name", "")[:64],
-        )
-        response.status_code = problem.status
-        response.headers.extend(getattr(problem, "headers", {}))
-        return response
+        return refuse_sign_in(self._site, self._browsers, self._providers, problem, fields)
 
 
-def login_values(site: Site, browsers: Browsers) -> dict[str, Any]:
+def refuse_sign_in(
+    site: Site, browsers: Browsers, providers: ProviderSignIns, problem: PatchbayError, fields: Mapping[str, str]
+) -> Response:
+    """The page `/login` with what was wrong, and with the fields `name` and `next` as they were."""
+    response = render_answer(
+        site,
+        "login.html",
+        "login",
+        login_values(site, browsers, providers),
+        problem="",
+        wrong=problem.message,
+        then=local_path(fields.get("next", "")),
+        name=fields.get("name", "")[:64],
+    )
+    response.status_code = problem.status
+    response.headers.extend(getattr(problem, "headers", {}))
+    return response
+
+
+def login_values(site: Site, browsers: Browsers, providers: ProviderSignIns) -> dict[str, Any]:
     """The data of the page `/login`."""
     proof = site.operators.lenient_proof()
     found = browsers.find() if has_sign_in(site.settings) else None
@@ -133,7 +155,11 @@ def login_values(site: Site, browsers: Browsers) -> dict[str, Any]:
         "operator": proof.is_operator,
         "how": proof.how,
         "access": site.settings.mode,
-        "person": found[0].name if found is not None else None,
+        "person": found[0].principal.name if found is not None else None,
+        "providers": [
+            {"name": each.provider.name, "page": each.provider.page, "is_away": each.is_away}
+            for each in providers.parties.values()
+        ],
         "sign_in": has_sign_in(site.settings),
         "passkeys": has_sign_in(site.settings) and bool(passkey_host(request.host)),
     }
@@ -145,9 +171,9 @@ def check_sign_in(settings: Settings) -> None:
         raise NotFound("People do not sign in at this hub, because it is not shared: start it with --access shared.")
 
 
-def sign_in_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
+def sign_in_blueprint(site: Site, accounts: Accounts, browsers: Browsers, providers: ProviderSignIns) -> Blueprint:
     """The routes below `/login` for people, and `/logout/person`."""
-    views = _SignInViews(site, accounts, browsers)
+    views = _SignInViews(site, accounts, browsers, providers)
     pages = Blueprint("sign_in", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/login/password", "password", views.with_password, methods=["POST"])

@@ -102,7 +102,7 @@ class Applicants:
 
     def _person(self) -> str:
         found = self._browsers.find() if has_sign_in(self._site.settings) else None
-        return "" if found is None else found[0].name
+        return "" if found is None else found[0].principal.id
 
     def _operator(self) -> str:
         """The id of the operator's principal; empty if the request does not prove the operator."""

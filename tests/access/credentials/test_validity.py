@@ -62,7 +62,7 @@ def sign_in_client(accounts: Accounts, person: Person) -> Principal:
     issued = accounts.tokens.redeem(accounts.codes.make(person, CLIENT, None, ("call",), "https://hub", "challenge"))
     found = accounts.tokens.verify(issued.access)
     assert found is not None
-    return Principal(person.name, credential=names.name_sign_in(found[0].account, found[0].id))
+    return Principal(person.name, credential=names.name_sign_in(found.family.account, found.family.id))
 
 
 def sign_in_browser(accounts: Accounts, person: Person) -> Principal:

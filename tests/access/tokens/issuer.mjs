@@ -1,6 +1,7 @@
 // An OAuth 2.1 authorization server of another project (npm oidc-provider): the outside issuer of tests.
 //
 //   node issuer.mjs <folder that holds node_modules> <port> <file with its private keys, a JWK set> [seconds of a token]
+//     [file with further clients and the claims of people, which is read for each sign-in]
 //
 // The first key of the file signs. `POST /test/keys` reads the file again (rotation). `POST /test/down` and
 // `POST /test/up` switch its answers off and on; `GET /test/counts` counts the requests by path.
@@ -12,10 +13,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { TOKEN_EXCHANGE, addTokenExchange } from './exchange.mjs';
 
-const [folder, port, keys, seconds = '600'] = process.argv.slice(2);
+const [folder, port, keys, seconds = '600', more = ''] = process.argv.slice(2);
 const { Provider, errors } = await import(pathToFileURL(join(folder, 'node_modules/oidc-provider/lib/index.js')));
 const jose = await import(pathToFileURL(join(folder, 'node_modules/jose/dist/webapi/index.js')));
 const url = `http://127.0.0.1:${port}`;
+
+const known = () => (more ? JSON.parse(readFileSync(more, 'utf-8')) : { clients: [], people: {} });
+const claimsOf = (id) => ({ sub: id, name: `Name of ${id}`, groups: ['research'], ...known().people[id] });
 
 function makeProvider() {
   const jwks = JSON.parse(readFileSync(keys, 'utf-8'));
@@ -37,17 +41,20 @@ function makeProvider() {
       },
       {
         client_id: 'hub', client_secret: 'hub: secret/%', grant_types: [], redirect_uris: [], response_types: []
-      }
+      },
+      ...known().clients
     ],
     cookies: { keys: ['a key of a test'] },
-    claims: { openid: ['sub', 'name'] },
-    scopes: ['openid', 'offline_access', 'mcp:use', 'mcp:more'],
+    claims: { openid: ['sub', 'name', 'groups'], email: ['email', 'email_verified'] },
+    scopes: ['openid', 'offline_access', 'email', 'mcp:use', 'mcp:more'],
     enabledJWA: { dPoPSigningAlgValues: ['ES256', 'Ed25519'] },
-    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, name: `Name of ${id}` }) }),
-    extraTokenClaims: (_, token) => ({ groups: token.accountId ? ['research'] : ['machines'] }),
+    findAccount: (_, id) => ({ accountId: id, claims: () => claimsOf(id) }),
+    extraTokenClaims: (_, token) => (token.accountId ? { ...claimsOf(token.accountId), sub: undefined } : { groups: ['machines'] }),
+    fetch: (url, { dispatcher, ...options }) => fetch(url, options), // the hub of a test is at a loopback address
     rotateRefreshToken: true,
     issueRefreshToken: () => true,
     features: {
+      backchannelLogout: { enabled: true },
       clientCredentials: { enabled: true },
       dPoP: { enabled: true },
       introspection: { enabled: true, allowedPolicy: () => true },
@@ -71,6 +78,7 @@ function makeProvider() {
   });
   addTokenExchange(provider, errors, jose, jwks, url);
   provider.on('server_error', (_, error) => console.error(error));
+  provider.on('backchannel.error', (_, error) => console.error(error));
   return provider.callback();
 }
 

@@ -140,13 +140,19 @@ def changed(values: Claims, changes: Claims) -> Claims:
 
 
 @contextmanager
-def running_issuer(folder: Path, algorithm: str = "ES256", seconds: int = 600) -> Iterator[Issuer]:
-    """An issuer while it runs; its access tokens end after `seconds`."""
+def running_issuer(
+    folder: Path, algorithm: str = "ES256", seconds: int = 600, more: Path | None = None, port: int = 0
+) -> Iterator[Issuer]:
+    """An issuer while it runs; its access tokens end after `seconds`.
+
+    `more` is a file with further clients and the claims of people; `port` is a free one by default.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
+    port = port or free_port()
     issuer = Issuer(f"http://127.0.0.1:{port}", folder / "keys.json", [make_key(algorithm), make_key("RS256")])
     issuer.write_keys()
     program = ROOT / "tests/access/tokens/issuer.mjs"
     command = [str(NODE), str(program), str(PACKAGES), str(port), str(issuer.keys_file), str(seconds)]
+    command += [str(more)] if more is not None else []
     with running(command, f"{issuer.url}/.well-known/openid-configuration", folder):
         yield issuer

@@ -90,7 +90,7 @@ def test_metadata_is_looked_for_where_mcp_clients_look() -> None:
 
 def test_metadata_of_another_issuer_is_refused_and_the_message_names_it(web: Web) -> None:
     web.set_answer("/.well-known/oauth-authorization-server", {"issuer": web.url + "/"})
-    with pytest.raises(IssuerUnavailable, match="write the issuer exactly so"):
+    with pytest.raises(IssuerUnavailable, match="write --issuer exactly so"):
         IssuerDocuments(Issuer(web.url)).discover()
     web.set_answer("/.well-known/openid-configuration", {"issuer": web.url, "jwks_uri": "here"})
     assert IssuerDocuments(Issuer(web.url)).discover()["jwks_uri"] == "here"

@@ -1,0 +1,87 @@
+"""Who is invited to sign in with an identity provider, where the setting `sign_up` asks for an invitation.
+
+An invitation names a verified e-mail address or a subject at one provider. The first sign-in uses it up, and binds the
+account to issuer and subject: a later owner of the address is another person.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from patchbay.access.people.people import OutsideIdentity
+from patchbay.access.providers.provider import Provider
+from patchbay.coordination.records import Records
+from patchbay.errors import InvalidParams
+from patchbay.store import Journal
+from patchbay.topics import SIGN_IN_INVITED
+
+MAX_INVITED = 1000
+MAX_INVITED_CHARACTERS = 100
+
+_EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Invited:
+    """One invitation: who (an e-mail address in lower case, or a subject), at which issuer, since when (Unix time)."""
+
+    who: str
+    issuer: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    rows: tuple[Invited, ...] = ()
+
+
+class InvitedPeople:
+    """The invitations of one hub. Safe to use from many threads and processes."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._records = Records(journal, _List)
+
+    def list(self) -> list[Invited]:
+        """Return the invitations that are not used, oldest first."""
+        return [*(self._records.load(SIGN_IN_INVITED)[0] or _List()).rows]
+
+    def add(self, who: str, provider: Provider) -> Invited:
+        """Invite the owner of an e-mail address, or a subject. Raises InvalidParams."""
+        who = who.strip()
+        if not who or len(who) > MAX_INVITED_CHARACTERS or not who.isprintable():
+            raise InvalidParams(
+                f"expected an e-mail address, or a subject of the provider, of at most {MAX_INVITED_CHARACTERS}"
+                " characters"
+            )
+        row = Invited(_in_one_form(who), provider.issuer.url, self._journal.now())
+
+        def added(old: _List | None) -> _List:
+            rest = [one for one in (old or _List()).rows if (one.who, one.issuer) != (row.who, row.issuer)]
+            if len(rest) >= MAX_INVITED:
+                raise InvalidParams(f"there are {MAX_INVITED} invitations: withdraw one first")
+            return _List((*rest, row))
+
+        self._records.update(SIGN_IN_INVITED, added)
+        return row
+
+    def withdraw(self, who: str, issuer: str) -> bool:
+        """Withdraw an invitation; return False if there is none."""
+
+        def without(old: _List | None) -> _List | None:
+            rows = (old or _List()).rows
+            rest = tuple(one for one in rows if (one.who, one.issuer) != (_in_one_form(who), issuer))
+            return _List(rest) if len(rest) < len(rows) else None
+
+        return self._records.update(SIGN_IN_INVITED, without)
+
+    def use(self, person: OutsideIdentity) -> bool:
+        """Use up an invitation of this person; return False if there is none."""
+        names = [person.subject, *([_in_one_form(person.email)] if person.email else [])]
+        return any(self.withdraw(name, person.issuer) for name in names)
+
+
+def _in_one_form(who: str) -> str:
+    """Return an e-mail address in lower case; a subject as it is."""
+    return who.lower() if _EMAIL.fullmatch(who) else who
