@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pytest
@@ -14,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.activity.records import Filter
-from patchbay.protocol.linked_arguments import BASE64, TEXT, find_places
+from patchbay.catalogue.servers import Server
+from patchbay.descriptors import Descriptor
+from patchbay.errors import WrongArguments
+from patchbay.protocol.linked_arguments import BASE64, TEXT, find_places, resolve_links
 from tests.access.team import new_key, team_hub
 from tests.hubs import MODERN, Hub
 
@@ -174,6 +177,26 @@ def test_a_link_belongs_to_its_caller(tmp_path: Path) -> None:
     refused = found.modern("files", "tools/call", {"name": "count", "arguments": {"data": link}}, headers=ben)
     assert refused.result["isError"] and "there is no content of yours" in refused.text
     found.close()
+
+
+@pytest.mark.parametrize("source", ["upstream", "discovered"])
+def test_a_mounted_server_gets_a_link_that_is_not_the_callers_as_it_came(
+    source: Literal["upstream", "discovered"],
+) -> None:
+    """It may be a link of that server. Links of the caller become contents there too."""
+    properties = {"data": {"type": "string", "contentEncoding": "base64"}, "text": {"format": "cid"}}
+    wire = {"name": "take", "inputSchema": {"properties": properties}}
+    server, tool = Server("far", "1", "upstream"), Descriptor("tool", "take", wire, {}, source)
+
+    def resolve(**arguments: str) -> dict[str, Any]:
+        return resolve_links(server, tool, arguments, lambda link, _: {"cid://own": b"abc"}.get(link), "ann", 10)
+
+    assert resolve(data="cid://own", text="cid://own") == {"data": "YWJj", "text": "abc"}
+    if source == "upstream":
+        assert resolve(data="cid://other", text="cid://own") == {"data": "cid://other", "text": "abc"}
+        return
+    with pytest.raises(WrongArguments, match="there is no content of yours"):
+        resolve(data="cid://other")
 
 
 SCHEMAS: list[tuple[Any, str]] = [
