@@ -1,0 +1,91 @@
+"""Sign-in with Glewlwyd, an identity provider of Debian's packages: groups, both logouts, a provider that is away."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+
+from patchbay.access.people.people import People
+from patchbay.stores.sqlite import SqliteStore
+from tests.access.providers.glewlwyd import CLIENT, SECRET, Glewlwyd, NotThere, running_glewlwyd
+from tests.interaction.programs import free_port, plain_environment
+from tests.serving.running import running
+from tests.waiting import BOUND, until
+
+pytestmark = [pytest.mark.full, pytest.mark.process]
+
+
+class Person:
+    """A person with a browser at the hub and at Glewlwyd."""
+
+    def __init__(self, base: str, provider: Glewlwyd, name: str) -> None:
+        self.base = base
+        self.browser = httpx2.Client(timeout=BOUND, headers={"Accept": "text/html", "Origin": base})
+        provider.log_in(self.browser, name)
+        provider.allow(self.browser)
+
+    def sign_in(self) -> httpx2.Response:
+        """Press the button; the script of Glewlwyd's page adds `g_continue` when the person has chosen the account."""
+        answer = self.browser.get(f"{self.base}/sign-in/acme")
+        assert answer.status_code == 303, answer.text
+        answer = self.browser.get(answer.headers["location"] + "&g_continue")
+        return self.browser.get(answer.headers["location"])
+
+    def groups(self) -> list[str] | None:
+        """The groups of the own account; None for a browser that is not signed in."""
+        answer = self.browser.get(f"{self.base}/account", headers={"Accept": "application/json"})
+        return sorted(answer.json()["groups"]) if answer.status_code == 200 else None
+
+
+def test_people_sign_in_with_their_groups_and_out_from_both_sides(tmp_path: Path) -> None:
+    port, folder = free_port(), tmp_path / "hub"
+    base = f"http://127.0.0.1:{port}"
+    (folder / "servers").mkdir(parents=True)
+    with ExitStack() as stack:
+        try:
+            provider = stack.enter_context(running_glewlwyd(tmp_path / "glewlwyd", base, ("ann", "ben")))
+        except NotThere as problem:
+            pytest.skip(str(problem))
+        options = ["--sign-in", f"Acme={provider.issuer}", "--sign-in-client", CLIENT, "--port", str(port)]
+        options += ["--sign-in-secret", "${ACME_SECRET}", "--groups-claim", "scope", "--sign-in-scopes", "research"]
+        environment = plain_environment(folder) | {"ACME_SECRET": SECRET}
+        hub = stack.enter_context(running(folder, *options, environ=environment))
+        ann, ben = (Person(base, provider, name) for name in ("ann", "ben"))
+        for person in (ann, ben):
+            stack.callback(person.browser.close)
+            assert person.sign_in().headers["location"] == "/account"
+            assert person.groups() == ["openid", "research"]
+        leave_from_the_hub(ann)
+        assert ben.groups() is not None
+        end_at_the_provider(ben, provider, find_sid(folder / "data"))
+        assert hub.end() == 0
+        assert not any("eyJ" in line or SECRET in line for line in hub.lines), "a token or a secret is in the log"
+
+
+def leave_from_the_hub(person: Person) -> None:
+    """Sign out at the hub: the browser is led to the page of the provider that ends its session there."""
+    answer = person.browser.post(f"{person.base}/logout/person")
+    assert answer.status_code == 200 and person.groups() is None
+    answer = person.browser.get(answer.headers["refresh"].partition("url=")[2])
+    asked = parse_qs(urlsplit(answer.headers["location"]).query)
+    assert asked["prompt"] == ["end_session"] and asked["client_id"] == [CLIENT]
+
+
+def end_at_the_provider(person: Person, provider: Glewlwyd, sid: str) -> None:
+    """End the session as the provider's page does; it tells the hub."""
+    provider.send(person.browser, "DELETE", f"oidc/session/{sid}/")
+    until(lambda: person.groups() is None)
+
+
+def find_sid(data: Path) -> str:
+    """The session at the provider of the only person who is signed in."""
+    store = SqliteStore(data)
+    try:
+        (found,) = (session.sid for person in People(store.journal).list() for session in person.sessions)
+    finally:
+        store.close()
+    return found
