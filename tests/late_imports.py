@@ -37,6 +37,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "a line of the log": {
         "patchbay/serving/logs.py": ("patchbay.serving.log_lines.make_formatter",),
     },
+    "a call with a token that is made of the caller's": {
+        "patchbay/caller_accounts/obtained.py": ("patchbay.client.auth.token_exchange.TokenServer",),
+    },
     "a mounted HTTP API": {
         "patchbay/kinds/openapi/kind.py": (
             "patchbay.kinds.openapi.handler.api_handler",

@@ -20,6 +20,7 @@ CALLER, HUB = "caller", "hub"
 """The values of the field `account`: whose account a mounted server sees."""
 
 SIGN_IN, KEY, FORWARD = "sign-in", "key", "forward"
+EXCHANGE, ASSERTION = "exchange", "assertion"
 """Values of the field `way`: how a server gets the credential of each caller."""
 
 PAGE = "/upstreams"
@@ -30,13 +31,31 @@ OPEN_PREFIXES = (f"{PAGE}/callback/", f"{PAGE}/client/")
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeTerms:
+    """Where a token for a server is made of the caller's own: the authorization server, and what it gets.
+
+    `audience` is the configured name of the server there, empty without one. `identity_client_id` and
+    `identity_client_secret` are those of the hub at the issuer of the caller's token, for an identity assertion.
+    """
+
+    issuer: str = ""
+    audience: str = ""
+    identity_client_id: str = ""
+    identity_client_secret: str = field(default="", repr=False)
+
+
+NO_TERMS = ExchangeTerms()
+
+
+@dataclass(frozen=True, slots=True)
 class Upstream:
     """A server that wants the credentials of each caller: the name of the mount, and how it is reached.
 
     `client_id`, `client_secret` and `scope` are those of the configuration, empty without. `described` is the
     authorization server of an HTTP API; None for an MCP server, which names it itself. `way` is how callers connect,
     and `fields` is what they enter (KEY). `address` is that of a program, as the configuration has it. `audience` is
-    the configured identifier of the server at the authorization server, empty without one.
+    the configured identifier of the server at the authorization server, empty without one. `exchange` is for
+    the ways EXCHANGE and ASSERTION.
     """
 
     server: str
@@ -49,6 +68,7 @@ class Upstream:
     fields: tuple[CredentialField, ...] = ()
     address: str = ""
     audience: str = ""
+    exchange: ExchangeTerms = NO_TERMS
 
     @property
     def resource(self) -> str:

@@ -19,7 +19,7 @@ import orjson
 
 from patchbay.caller_accounts.credentials import CALLER, SIGN_IN, Upstream
 from patchbay.caller_accounts.way import Reach, WaySettings
-from patchbay.caller_accounts.ways import WAY_FIELDS, read_way
+from patchbay.caller_accounts.ways import WAY_FIELDS, read_terms, read_way
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
 from patchbay.client.addresses.programs import identify_program
@@ -143,6 +143,7 @@ class Mount:
             fields=way.fields,
             address=self.address,
             audience=own.get("resource", ""),
+            exchange=read_terms(own),
         )
 
     @property

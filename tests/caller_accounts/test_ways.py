@@ -13,6 +13,8 @@ from patchbay.upstreams.configuration import mount_of
 
 TOKEN = {"name": "token", "header": "X-Key"}
 VARIABLE = {"name": "token", "variable": "API_KEY"}
+EXCHANGED = {"issuer": "https://id.example", "client_id": "hub"}
+ASSERTED = EXCHANGED | {"client_secret": "${A}", "identity_client_id": "hub", "identity_client_secret": "${B}"}
 
 
 def read(reach: Reach, **fields: Any) -> WaySettings:
@@ -28,11 +30,14 @@ def test_a_server_without_accounts_of_callers_has_no_way() -> None:
 
 def test_callers_sign_in_unless_the_configuration_says_otherwise() -> None:
     assert read("url").name == "sign-in"
-    assert {
-        name: read("url", way=name, **more).name for name, more in {"key": {}, "forward": {"forward": ["X-A"]}}.items()
-    } == {
-        "key": "key",
-        "forward": "forward",
+    fields: dict[str, dict[str, Any]] = {
+        "key": {},
+        "forward": {"forward": ["X-A"]},
+        "exchange": {"oauth": EXCHANGED},
+        "assertion": {"oauth": ASSERTED},
+    }
+    assert {name: read("url", way=name, **more).name for name, more in fields.items()} == {
+        name: name for name in fields
     }
 
 
@@ -51,6 +56,25 @@ def test_a_key_is_a_bearer_token_unless_fields_are_named() -> None:
         ("url", {"fields": [TOKEN]}, "fields", 'only with "way": "key"'),
         ("url", {"way": "key", "forward": ["X-A"]}, "forward", 'only with "way": "forward"'),
         ("url", {"way": "key", "oauth": {"client_id": "me"}}, "oauth", 'only with "way"'),
+        ("url", {"way": "exchange"}, "oauth.issuer", "expected a value"),
+        ("url", {"way": "exchange", "oauth": {"issuer": "https://id"}}, "oauth.client_id", "expected a value"),
+        (
+            "url",
+            {"way": "exchange", "oauth": EXCHANGED | {"client_secret": "s3cret"}},
+            "oauth.client_secret",
+            "variable",
+        ),
+        ("url", {"way": "exchange", "oauth": EXCHANGED | {"token_url": "https://x"}}, "oauth.token_url", "only issuer"),
+        ("url", {"way": "exchange", "oauth": EXCHANGED, "headers": {"authorization": "x"}}, "headers", "each caller's"),
+        ("program", {"way": "exchange", "oauth": EXCHANGED}, "way", 'expected "key" for a program'),
+        ("url", {"way": "assertion", "oauth": EXCHANGED}, "oauth.client_secret", "expected a value"),
+        ("url", {"way": "assertion", "oauth": ASSERTED | {"audience": "x"}}, "oauth.audience", "only issuer"),
+        (
+            "url",
+            {"way": "assertion", "oauth": ASSERTED | {"identity_client_id": ""}},
+            "oauth.identity_client_id",
+            "value",
+        ),
         ("program", {}, "account", '"way": "key"'),
         ("program", {"way": "key"}, "fields", "variable"),
         ("program", {"way": "key", "fields": [TOKEN]}, "fields.0.header", "expected variable"),

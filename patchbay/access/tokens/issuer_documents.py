@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.problems import IssuerRefused, IssuerUnavailable
+from patchbay.client.auth.token_exchange import list_metadata_urls
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import PatchbayError
@@ -86,12 +87,3 @@ def _find_error_code(problem: PatchbayError) -> str:
     body = data.get("body")
     error = body.get("error") if isinstance(body, dict) else None
     return error if isinstance(error, str) and data.get("status") in (400, 401, 403) else ""
-
-
-def list_metadata_urls(issuer: str) -> list[str]:
-    """Return the addresses where an issuer may publish its metadata, in the order in which MCP clients try them."""
-    parts = urlsplit(issuer)
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
-    urls = [origin + oauth + path, origin + openid + path, origin + path + openid]
-    return list(dict.fromkeys(urls))

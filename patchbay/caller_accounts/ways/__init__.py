@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from patchbay.caller_accounts.credentials import CALLER, KEY, SIGN_IN
+from collections.abc import Mapping
+
+from patchbay.caller_accounts.credentials import CALLER, KEY, SIGN_IN, ExchangeTerms
 from patchbay.caller_accounts.way import CredentialWay, Fields, Reach, Way, WayContext, WaySettings
-from patchbay.caller_accounts.ways import forward, key, sign_in
+from patchbay.caller_accounts.ways import assertion, exchange, forward, key, sign_in
 from patchbay.errors import ConfigError
 
-WAYS: dict[str, Way] = {row.name: row for row in (sign_in.WAY, key.WAY, forward.WAY)}
+WAYS: dict[str, Way] = {row.name: row for row in (sign_in.WAY, key.WAY, forward.WAY, exchange.WAY, assertion.WAY)}
 
 WAY_FIELDS = ("way", "fields", "forward", "trust", "oauth")
 """The fields of a configuration that belong to `"account": "caller"`."""
@@ -31,6 +33,16 @@ def read_way(fields: Fields, reach: Reach, where: str) -> WaySettings | None:
     row.check(fields, reach, where)
     entered = key.read_fields(fields, reach) if chosen == KEY else ()
     return WaySettings(chosen, entered, tuple(fields.get("forward", ())), fields.get("trust", ""))
+
+
+def read_terms(oauth: Mapping[str, str]) -> ExchangeTerms:
+    """Return where a token for a server is made of the caller's own, by the field `oauth` with its variables."""
+    return ExchangeTerms(
+        issuer=oauth.get("issuer", ""),
+        audience=oauth.get("audience", ""),
+        identity_client_id=oauth.get("identity_client_id", ""),
+        identity_client_secret=oauth.get("identity_client_secret", ""),
+    )
 
 
 def open_way(context: WayContext) -> CredentialWay:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import re
 import secrets
-import threading
-import time
 from collections.abc import Generator
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from patchbay.activation import Call
 from patchbay.caller_accounts.credentials import FORWARD, CallerCredential, Upstream
+from patchbay.caller_accounts.recent_caller import RecentCaller
 from patchbay.caller_accounts.verified_tokens import VerifiedToken, find_verified_token
 from patchbay.caller_accounts.way import Fields, Reach, Require, Way, WayContext
 from patchbay.client.addresses.targets import check_headers
@@ -26,7 +24,6 @@ from patchbay.client.auth.methods import FixedCredential, RequestParts
 from patchbay.client.errors import SignInNeeded
 from patchbay.errors import ConfigError, InvalidParams, ToolFailed
 from patchbay.events import Event
-from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
 
 SAME_ISSUER = "same-issuer"
 """The value of `trust` with which the caller's token goes on."""
@@ -47,14 +44,6 @@ _NEVER = re.compile(
 _SALT = secrets.token_bytes(32)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recent:
-    """The credential of the newest call, for reading lists. `expires` is Unix time in seconds."""
-
-    credential: CallerCredential
-    expires: float
-
-
 class ForwardedHeaders:
     """The headers of callers that go on to one server."""
 
@@ -63,8 +52,7 @@ class ForwardedHeaders:
     def __init__(self, context: WayContext) -> None:
         self._context = context
         self._trusts = context.settings.trust == SAME_ISSUER
-        self._recent: _Recent | None = None
-        self._lock = threading.Lock()
+        self._recent = RecentCaller(context)
 
     @property
     def upstream(self) -> Upstream:
@@ -89,7 +77,7 @@ class ForwardedHeaders:
         hidden = frozenset({token.text}) if token is not None else frozenset[str]()
         credential = CallerCredential(call.principal, digest, source, secrets=hidden)
         if token is not None:
-            self._remember(_Recent(credential, token.expires))
+            self._recent.remember(credential, token.expires)
         return credential
 
     def explain(self, call: Call) -> str:
@@ -106,16 +94,16 @@ class ForwardedHeaders:
 
     def has_for_lists(self) -> bool:
         """Whether the lists can be read now."""
-        return not self._trusts or self._find_recent() is not None
+        return not self._trusts or self._recent.find() is not None
 
     def find_for_lists(self, tries: int) -> CallerCredential | None:
         """Return the token of the newest caller, None where the lists need none. Raises SignInNeeded."""
         if not self._trusts:
             return None
-        found = self._find_recent()
+        found = self._recent.find()
         if found is None:
             raise SignInNeeded(f"no caller with a token for {self.upstream.label} has called yet")
-        return found.credential
+        return found
 
     def _find_headers(self, call: Call) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -150,17 +138,6 @@ class ForwardedHeaders:
                 " request a token for both resources"
             )
         return token
-
-    def _remember(self, recent: _Recent) -> None:
-        with self._lock:
-            is_first = self._find_recent() is None
-            self._recent = recent
-        if is_first and self._context.credentials is not None:
-            self._context.credentials.bus.publish_here(UPSTREAM_SIGN_INS_CHANGED)
-
-    def _find_recent(self) -> _Recent | None:
-        recent = self._recent
-        return recent if recent is not None and (not recent.expires or recent.expires > time.time()) else None
 
 
 def _no_events() -> Generator[Event, Any, None]:

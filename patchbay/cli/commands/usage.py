@@ -65,7 +65,7 @@ def usage_command(
         )
         with opened_store(settings) as store, watch_output():
             found = count_usage(store.journal, wanted, by)
-            click.echo(_format(found, form), nl=form != "csv")
+            click.echo(_format(found, form), nl=False)
         if not found.is_whole:
             write_note("older calls, or rows with few calls, are not counted here: choose a shorter time")
 
@@ -74,9 +74,10 @@ def _format(found: UsageTable, form: str) -> str:
     if form == "csv":
         return format_csv(found.rows)
     if form == "json":
-        return "\n".join(json.dumps(row.to_json()) for row in found.rows)
+        return "".join(json.dumps(row.to_json()) + "\n" for row in found.rows)
     rows = [_describe(row) for row in found.rows]
-    return format_rows([("WHAT", "CALLS", "FAILED", "BYTES IN", "BYTES OUT", "TIME"), *rows, _describe(found.total)])
+    heads = ("WHAT", "CALLS", "FAILED", "BYTES IN", "BYTES OUT", "TIME")
+    return format_rows([heads, *rows, _describe(found.total)]) + "\n"
 
 
 def _describe(row: UsageRow) -> tuple[str, ...]:

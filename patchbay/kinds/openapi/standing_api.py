@@ -22,7 +22,7 @@ from patchbay.background import BackgroundLoop
 from patchbay.caller_accounts.accounts import CallersAccounts
 from patchbay.caller_accounts.credentials import Upstream
 from patchbay.caller_accounts.way import WayContext
-from patchbay.caller_accounts.ways import open_way
+from patchbay.caller_accounts.ways import open_way, read_terms
 from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
 from patchbay.client.addresses.variables import UnsetVariable, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
@@ -182,6 +182,7 @@ class StandingApi(PinnedMount["ApiMount"]):
             way=way.name,
             fields=way.fields,
             audience=oauth.get("resource", ""),
+            exchange=read_terms(oauth),
         )
 
     @property

@@ -173,9 +173,7 @@ def wrong_assertions(provider: Issuer) -> dict[str, str]:
     }
 
 
-def test_a_wrong_assertion_gets_no_token_and_says_nothing_of_the_issuer(
-    hub: Hub, provider: Issuer, secret: str
-) -> None:
+def test_a_wrong_assertion_gets_no_token(hub: Hub, provider: Issuer, secret: str) -> None:
     token_of(send(hub, assertion(provider), secret))
     for what, text in wrong_assertions(provider).items():
         answer = send(hub, text, secret)

@@ -12,8 +12,9 @@ import pytest
 
 from patchbay.access.tokens import issuer_documents
 from patchbay.access.tokens.issuer import Issuer, load_issuer
-from patchbay.access.tokens.issuer_documents import MAX_DOCUMENT_BYTES, IssuerDocuments, list_metadata_urls
+from patchbay.access.tokens.issuer_documents import MAX_DOCUMENT_BYTES, IssuerDocuments
 from patchbay.access.tokens.problems import IssuerUnavailable
+from patchbay.client.auth.token_exchange import list_metadata_urls
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 
