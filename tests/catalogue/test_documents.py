@@ -111,7 +111,7 @@ def test_nothing_outside_the_folder_is_read(hub: Hub, tmp_path: Path, path: str)
     [
         ({}, "root: expected the folder"),
         ({"root": "docs"}, "root: expected the folder of the documents as /... or ~/..."),
-        ({"root": "/x", "tools": {}}, "tools: not allowed for a folder of documents; allowed: "),
+        ({"root": "/x", "skills": {}}, "skills: not allowed for a folder of documents; allowed: "),
         ({"root": 5}, "root: expected text"),
     ],
 )
