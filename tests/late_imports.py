@@ -137,7 +137,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "an account of a caller at a mounted server": {
-        "patchbay/access/sealing.py": (
+        "patchbay/coordination/sealing.py": (
             "cryptography.exceptions.InvalidTag",
             "cryptography.hazmat.primitives.ciphers.aead.AESGCM",
             "cryptography.hazmat.primitives.hashes.SHA256",

@@ -1,1 +1,1 @@
-"""What the processes of all hubs on one store share: records in the journal, leases, and which processes live."""
+"""What the processes of all hubs on one store share: records, seals, leases, and which processes live."""

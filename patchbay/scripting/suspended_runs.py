@@ -25,8 +25,8 @@ from typing import Any
 import orjson
 
 from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approvals, AskedCall
-from patchbay.access.sealing import Sealing
 from patchbay.coordination.process_liveness import ProcessLiveness
+from patchbay.coordination.sealing import Sealing
 from patchbay.errors import StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.scripting.limits import MIB, LimitReached

@@ -1,7 +1,7 @@
 """Records of the journal that are encrypted with the key of the hub.
 
-Each value is sealed for its own topic (`patchbay/access/sealing.py`), so that a stored value cannot be moved to another
-principal. Only the newest entry of a topic is kept.
+Each value is sealed for its own topic (`patchbay/coordination/sealing.py`), so that a stored value cannot be moved to
+another principal. Only the newest entry of a topic is kept.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from patchbay.access.sealing import Sealing
 from patchbay.coordination.records import Records, decode_record, encode_record
+from patchbay.coordination.sealing import Sealing
 from patchbay.errors import ContentError
 from patchbay.store import Journal
 
