@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from patchbay.access.tokens.issuer import Issuer, check_issuer_url
 from patchbay.config import REFERENCE
 from patchbay.errors import ConfigError
-from patchbay.settings import Settings
+from patchbay.settings import SHARED, Settings
 
 MAX_PROVIDERS = 10
 MAX_NAME_CHARACTERS = 40
@@ -55,6 +55,8 @@ class Provider:
 def load_providers(settings: Settings) -> tuple[Provider, ...]:
     """Return the identity providers of the settings. Raises ConfigError with the name of the wrong setting."""
     named = [_split("--sign-in", text) for text in settings.sign_in]
+    if named and settings.mode != SHARED:
+        raise ConfigError("--sign-in", "", f"people sign in at a shared hub only: leave out --access {settings.access}")
     if len(named) > MAX_PROVIDERS:
         raise ConfigError("--sign-in", "", f"expected at most {MAX_PROVIDERS} identity providers, got {len(named)}")
     for scope in settings.sign_in_scopes:

@@ -43,6 +43,8 @@ def test_several_providers_have_names_clients_and_secrets() -> None:
             {"sign_in": ("A B=https://a.example", "a-b=https://b.example"), "sign_in_client": ("A B=a", "a-b=b")},
         ),
         ("--sign-in", {"sign_in": tuple(f"p{n}=https://p{n}.example" for n in range(11))}),
+        ("--sign-in", {"access": "personal"}),
+        ("--sign-in", {"access": "open"}),
         ("--sign-in-client", {"sign_in_client": ()}),
         ("--sign-in-client", {"sign_in_client": ("hub", "hub")}),
         ("--sign-in-client", {"sign_in_client": ("Other=hub",)}),
