@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import search_second, search_tools
-from benchmarks.search import QUESTIONS, Search, measure_means, print_means, search_fts5, unpack
+from benchmarks.search import QUESTIONS, Report, Search, measure_means, print_means, search_fts5, unpack
 from patchbay.catalogue.search import searchable_texts, text_of_meaning
 from patchbay.documents.collection import Library
 from patchbay.documents.search import may_find_all
@@ -47,8 +47,10 @@ def search_sections(library: Library) -> Search:
     return lambda question: [near.key.removeprefix("specs/") for near in meaning.find(question, may_find_all)]
 
 
-def compare_documents(folder: Path, endings: tuple[str, ...], questions: Path, model: str) -> None:
-    """Print the table of one set of documents."""
+def compare_documents(
+    folder: Path, endings: tuple[str, ...], questions: Path, model: str, report: Report | None = None
+) -> None:
+    """Print the table of one set of documents; `report` receives each question that words and meaning answer."""
     with Library(folder, endings) as library:
         library.refresh()
         select(OFF)
@@ -56,20 +58,20 @@ def compare_documents(folder: Path, endings: tuple[str, ...], questions: Path, m
         select(model)
         library.embed()
         table["meaning"] = measure_means(search_sections(library), asked=questions)
-        table["both"] = measure_means(search_documents(library), asked=questions)
+        table["both"] = measure_means(search_documents(library), report, questions)
     print_means(table | {"FTS5": measure_means(search_fts5(folder, endings), asked=questions)})
 
 
-def compare_tools(model: str) -> None:
-    """Print the table of the tools."""
+def compare_tools(model: str, questions: Path = search_tools.QUESTIONS, report: Report | None = None) -> None:
+    """Print the table of the tools; `report` receives each question that words and meaning answer."""
     select(OFF)
-    table = {"words": measure_means(search_tools.search_hub(), asked=search_tools.QUESTIONS)}
+    table = {"words": measure_means(search_tools.search_hub(), asked=questions)}
     select(model)
     texts = ShortTexts()
     texts.put({answer: text_of_meaning(searchable_texts(wire)) for answer, wire in search_tools.list_tools()})
-    table["meaning"] = measure_means(lambda question: list(texts.find(question))[:10], asked=search_tools.QUESTIONS)
-    table["both"] = measure_means(search_tools.search_hub(), asked=search_tools.QUESTIONS)
-    print_means(table | {"FTS5": measure_means(search_tools.search_fts5(), asked=search_tools.QUESTIONS)})
+    table["meaning"] = measure_means(lambda question: list(texts.find(question))[:10], asked=questions)
+    table["both"] = measure_means(search_tools.search_hub(), report, questions)
+    print_means(table | {"FTS5": measure_means(search_tools.search_fts5(), asked=questions)})
 
 
 def fill(folder: Path) -> None:

@@ -17,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from benchmarks.search import CACHE, measure_means, print_means, report_miss, search_fts5, search_library
@@ -31,30 +31,41 @@ QUESTIONS = Path(__file__).with_name("search_second_questions.json")
 GOAL = 0.93
 
 
-def fetch_packages() -> list[Path]:
-    """Return the files of the packages; pip and npm download them the first time."""
+def fetch_packages(pypi: Sequence[str] = PYPI, npm: Sequence[str] = NPM) -> list[Path]:
+    """Return the files of packages, which have exact versions; pip and npm download them the first time."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    for package in PYPI:
+    for package in pypi:
         name, _, version = package.partition("==")
         if not list(CACHE.glob(f"{name}-{version}.tar.gz")):
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]
             subprocess.run([*command, "--dest", str(CACHE), package], check=True)
-    for package in NPM:
+    for package in npm:
         if not (CACHE / f"{package.replace('@', '-')}.tgz").exists():
             subprocess.run(["npm", "pack", "--silent", package], cwd=CACHE, check=True, stdout=subprocess.DEVNULL)
-    named = [package.replace("==", "-") + ".tar.gz" for package in PYPI]
-    return [CACHE / name for name in (*named, *(package.replace("@", "-") + ".tgz" for package in NPM))]
+    named = [package.replace("==", "-") + ".tar.gz" for package in pypi]
+    return [CACHE / name for name in (*named, *(package.replace("@", "-") + ".tgz" for package in npm))]
 
 
-def unpack(into: Path) -> int:
-    """Write the documents to a library's folder as `specs/<package>/<path>`; return their number."""
+def unpack(
+    into: Path,
+    pypi: Sequence[str] = PYPI,
+    npm: Sequence[str] = NPM,
+    endings: tuple[str, ...] = ENDINGS,
+    top: str | None = None,
+) -> int:
+    """Write the documents of packages to a library's folder as `specs/<package>/<path>`; return their number.
+
+    With `top`, only those in this folder of each package.
+    """
     count = 0
-    for package in fetch_packages():
+    for package in fetch_packages(pypi, npm):
         name = package.name.rpartition("-")[0]
         with tarfile.open(package) as archive:
             for member in archive:
                 parts = PurePosixPath(member.name).parts[1:]
-                if not member.isfile() or not member.name.endswith(ENDINGS) or ".." in parts:
+                if not member.isfile() or not member.name.endswith(endings) or ".." in parts:
+                    continue
+                if top is not None and parts[0] != top:
                     continue
                 target = into / "specs" / name / PurePosixPath(*parts)
                 target.parent.mkdir(parents=True, exist_ok=True)

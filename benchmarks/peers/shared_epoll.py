@@ -51,6 +51,8 @@ class Connection:
             data = self._socket.recv(RECEIVED_BYTES)
         except BlockingIOError:
             return True
+        except ConnectionError:  # the load ends with a reset, which must not end a thread of the server
+            data = b""
         if data:
             self._parser.feed_data(data)
         else:
