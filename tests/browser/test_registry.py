@@ -82,7 +82,7 @@ def test_a_server_is_found_and_mounted_with_the_keyboard_alone(browser: Browser,
     """37.4"""
     tab = opened(browser, hub, viewport=DESK)
     page = tab.open("/registry")
-    write(page, "Words of the name", "weather")
+    write(page, "Words of the name or a question", "weather")
     press(page, "Search")
     press(page, "com.example/weather", "link")
     expect(page.get_by_text("reaches https://weather.example/mcp")).to_be_visible()

@@ -44,6 +44,8 @@ def test_a_search_goes_through_all_pages_and_names_the_ways(tmp_path: Path, url:
     assert done.exit_code == 0 and len(done.output.splitlines()) == 5
     assert "io.github.modelcontextprotocol/time" in done.output and "[pypi]" in done.output
     assert patchbay(tmp_path, url, "search", "nothing-of-this-name").exit_code == 1
+    done = patchbay(tmp_path, url, "search", "fetch", "the", "time")
+    assert [line.split()[0].rpartition("/")[2] for line in done.output.splitlines()] == ["fetch", "time"], done.output
 
 
 def test_what_is_added_has_an_exact_version_and_was_shown_before(tmp_path: Path, url: str) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response, request
 
 from patchbay.catalogue.operating.proposed_lines import propose_lines
+from patchbay.catalogue.operating.registry_search import search_registry
 from patchbay.catalogue.watching.mount_files import check_name_is_free, write_mount
 from patchbay.cid import cid_of
 from patchbay.client.public_hosts import resolve_public_address
@@ -54,7 +55,7 @@ class _RegistryViews:
             if name:
                 server = find_server(self._registries, name)
                 return self._page(word, server=server, offer=choose_way(server, _argument("way")))
-            return self._page(word, found=self._registries.search(word) if word else [])
+            return self._page(word, found=search_registry(self._registries, word) if word else [])
         except PatchbayError as problem:
             return self._page(word, problem=problem)
 

@@ -14,6 +14,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
+from patchbay.catalogue.operating.registry_search import search_registry
 from patchbay.catalogue.operating.updates import find_changes, list_offered
 from patchbay.catalogue.watching.mount_files import write_mount
 from patchbay.cli.data_store import opened_store
@@ -34,15 +35,18 @@ from patchbay.settings import Settings
 from patchbay.store import store_exists
 
 
-@click.command("search", epilog=exit_codes.with_examples("patchbay search time", "patchbay search github --json"))
-@click.argument("word")
+@click.command(
+    "search", epilog=exit_codes.with_examples("patchbay search time", "patchbay search read a calendar --json")
+)
+@click.argument("words", nargs=-1, required=True, metavar="WORD...")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object for each server.")
 @with_settings_in_help("registry")
 @click.pass_context
-def search_command(context: click.Context, /, word: str, is_json: bool, **_: Any) -> None:
-    """List the servers of the registry whose names contain WORD."""
+def search_command(context: click.Context, /, words: tuple[str, ...], is_json: bool, **_: Any) -> None:
+    """List the servers of the registry whose names contain a WORD; for several words the best first."""
+    question = " ".join(words)
     try:
-        found = Registries.of(load_settings(context)).search(word)
+        found = search_registry(Registries.of(load_settings(context)), question)
     except PatchbayError as problem:
         fail(problem.message, problem.exit_code)
     for one in found:
@@ -53,7 +57,7 @@ def search_command(context: click.Context, /, word: str, is_json: bool, **_: Any
         else:
             click.echo(make_printable(f"{one.name} {one.version} [{', '.join(ways) or 'not here'}] {one.description}"))
     if not found:
-        fail(f"the registry has no server whose name contains {word!r}", exit_codes.FAILED)
+        fail(f"the registry has no server whose name contains {' or '.join(words)}", exit_codes.FAILED)
 
 
 @click.command(
