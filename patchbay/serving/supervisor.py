@@ -41,6 +41,7 @@ from patchbay.serving.worker import serve_front
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.stores.reserve import FULL_DISK, keep_reserve, release_reserve
+from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import SlowClientWatch
@@ -150,7 +151,8 @@ def run_worker(
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
     drain = parts.drain
-    front = Front(parts.pipeline, parts.dispatcher.services.settings, request_threads(settings))
+    threads = RequestThreads(settings.threads + EXTRA_THREADS, EventLoop())
+    front = Front(parts.pipeline, parts.dispatcher.services.settings, threads)
     overflow.watch()
     drain.on_begin(overflow.end)
     drain.on_begin(front.drain)
@@ -161,7 +163,7 @@ def run_worker(
     ).start()
     announce = (settings, announced, serving, started, parts.operators)
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
-    serve_front(front, listener, request_threads(settings).web_threads, overflow.most, serving.set)
+    serve_front(front, listener, threads.web_threads, overflow.most, serving.set)
     parts.dispatcher.services.activity.close()
 
 
@@ -185,11 +187,6 @@ def _make_app(
             print_line(f"patchbay: {problem}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exit_codes.USAGE)
-
-
-def request_threads(settings: Settings) -> RequestThreads:
-    """The threads of one worker for its requests, not started."""
-    return RequestThreads(settings.threads + EXTRA_THREADS)
 
 
 def stand_alone() -> None:

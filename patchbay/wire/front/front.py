@@ -20,7 +20,6 @@ from patchbay.settings import SHARED, Settings
 from patchbay.wire.endpoints.websocket_routes import Upgrade
 from patchbay.wire.front.answers import StartedAnswer, send_answer
 from patchbay.wire.front.call_streams import CallStreams, Reader
-from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
 from patchbay.wire.front.waiting_streams import WaitingStreams
@@ -49,7 +48,7 @@ class Front:
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._prefix = settings.path_prefix
         self._threads = threads
-        self.loop = self._loop = EventLoop()
+        self.loop = self._loop = threads.loop
         # In other modes all senders are one principal.
         self._fair = FairQueue(threads, self._loop) if settings.mode == SHARED else None
         self._streams = WaitingStreams(self._loop)

@@ -1,25 +1,36 @@
-"""Runs requests: on the few threads of the web server while some of them are free, else on further threads.
+"""Runs requests: a few at a time while they use the processor, many while they wait for something.
 
-Threads that run at the same time wait for each other's interpreter lock, so the web server has few of them, and
-`SPARE_WEB_THREADS` of them never run a request: they take new requests, bodies and events of connections, which is
-quick. A further thread sleeps until it gets a request; the thread that became idle last gets the next one.
+Threads that run at the same time wait for each other's interpreter lock, up to 5 ms for each of them, so FEW requests
+run at once, on the threads of the web server that bring them, and the others wait for a moment: a quick one needs much
+less. When requests wait although the process does not use a processor, those that run wait themselves, for a tool or
+another server; then the limit rises, and further threads run the others. `SPARE_WEB_THREADS` of the web server's
+threads never run a request: they take new requests, bodies and events of connections, which is quick. A further thread
+sleeps until it gets a request; the thread that became idle last gets the next one.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
+from patchbay.wire.front.event_loop import EventLoop
+
 log = logging.getLogger(__name__)
 
-SPARE_WEB_THREADS = 2
+FEW = 3
+"""Requests that run at once in a worker that uses a processor."""
+
+SPARE_WEB_THREADS = 1
 """Threads of the web server that run no request."""
 
-MAX_REQUESTS_ON_WEB_THREADS = 7 * (os.cpu_count() or 1)
-"""Requests that run on threads of the web server at a time, in each worker."""
+LOOK_SECONDS = 0.004
+"""Seconds between two looks at what runs and what waits, while more than FEW requests are there."""
+
+BUSY_SHARE, QUICK_SECONDS = 0.5, 0.004
+"""A worker that uses this share of a processor, with requests that take no longer on average, runs FEW at once."""
 
 IDLE_SECONDS = 5.0
 """Seconds after which an idle thread ends."""
@@ -28,16 +39,22 @@ Work = Callable[[], None]
 
 
 class RequestThreads:
-    """At most `most` requests at a time; later ones wait in the order in which they came."""
+    """At most `most` requests at a time; later ones wait in the order in which they came. `loop` looks at them."""
 
-    def __init__(self, most: int) -> None:
-        self.on_web_threads = min(most, MAX_REQUESTS_ON_WEB_THREADS)
-        self._most = most - self.on_web_threads
+    def __init__(self, most: int, loop: EventLoop) -> None:
+        self.loop = loop
+        self.on_web_threads = min(most, FEW)
+        self._most = most
+        self._limit = self.on_web_threads
         self._on_web = 0
         self._lock = threading.Lock()
         self._idle: list[RequestThread] = []
         self._queue: deque[Work] = deque()
         self._started = 0
+        self._ended = 0
+        self._is_watched = False
+        self._seen = (0.0, 0.0, 0)
+        """Of the last look: the time, the processor time of the process, and the requests that had ended."""
 
     @property
     def web_threads(self) -> int:
@@ -49,10 +66,19 @@ class RequestThreads:
         """Return the number of further threads now."""
         return self._started
 
+    @property
+    def limit(self) -> int:
+        """Return how many requests run at once now; further ones wait."""
+        return self._limit
+
+    @property
+    def _running(self) -> int:
+        return self._on_web + self._started - len(self._idle)
+
     def run(self, work: Work) -> None:
-        """Run the work of a request here, on a thread of the web server, or hand it to another thread."""
+        """Run the work of a request here, on a thread of the web server, or have another thread run it."""
         with self._lock:
-            is_here = self._on_web < self.on_web_threads
+            is_here = self._on_web < self.on_web_threads and self._running < self._limit
             if is_here:
                 self._on_web += 1
         if is_here:
@@ -61,18 +87,30 @@ class RequestThreads:
             self.start(work)
 
     def start(self, work: Work) -> None:
-        """Hand the work of a request to a further thread; from any thread."""
+        """Have a further thread run the work of a request, now or when there is a place; from any thread."""
         with self._lock:
-            if self._idle:
-                self._idle.pop().give(work)
-                return
-            # Without a running request, a further thread is the only one that could take work from the queue.
-            if self._started >= self._most and (self._started or self._on_web):
-                # Each request that runs now looks here at its end.
+            # Each request that runs looks at the queue at its end.
+            if self._running >= self._limit:
                 self._queue.append(work)
+                self._watch()
                 return
+            is_new = self._hand_over(work)
+        if is_new:
+            self._start(work)
+
+    def _hand_over(self, work: Work) -> bool:
+        """Give work to an idle thread, or count a new one, which the caller starts; return whether it is new.
+
+        The caller holds the lock.
+        """
+        is_new = not self._idle
+        if is_new:
             self._started += 1
-        self._start(work)
+        else:
+            self._idle.pop().give(work)
+        if self._running > FEW:
+            self._watch()
+        return is_new
 
     def _run_here(self, work: Work) -> None:
         """Run work, then waiting requests, on this thread of the web server."""
@@ -83,10 +121,15 @@ class RequestThreads:
 
     def _next_here(self) -> Work | None:
         with self._lock:
-            if self._queue:
-                return self._queue.popleft()
-            self._on_web -= 1
-            return None
+            waiting = self._next()
+            if waiting is None:
+                self._on_web -= 1
+            return waiting
+
+    def _next(self) -> Work | None:
+        """At the end of a request: return the next one for its thread. The caller holds the lock."""
+        self._ended += 1
+        return self._queue.popleft() if self._queue and self._running <= self._limit else None
 
     def _start(self, work: Work) -> None:
         try:
@@ -94,15 +137,46 @@ class RequestThreads:
         except RuntimeError:  # the system has no more threads
             with self._lock:
                 self._started -= 1
+                if self._running:  # one of these takes it at its end
+                    self._queue.appendleft(work)
+                    self._watch()
+                    return
             run_logged(work)
+
+    def _watch(self) -> None:
+        """Look at the requests again and again, from now on. The caller holds the lock."""
+        if not self._is_watched:
+            self._is_watched = True
+            self._seen = (time.monotonic(), time.process_time(), self._ended)
+            self.loop.call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Set the limit by what the process does, and begin the requests that have a place then. On the event loop."""
+        now, used = time.monotonic(), time.process_time()
+        then, used_then, ended_then = self._seen
+        with self._lock:
+            ended, seconds = self._ended - ended_then, now - then
+            are_quick = self._running * seconds <= QUICK_SECONDS * ended
+            if are_quick and used - used_then >= BUSY_SHARE * seconds:
+                self._limit = self.on_web_threads
+            else:
+                self._limit = min(self._most, max(self._limit, self._running + len(self._queue)))
+            begun = [self._queue.popleft() for _ in range(min(len(self._queue), self._limit - self._running))]
+            new = [work for work in begun if self._hand_over(work)]
+            self._seen = (now, used, self._ended)
+            self._is_watched = bool(self._queue) or (ended > 0 and self._running > FEW)
+            if self._is_watched:
+                self.loop.call_later(LOOK_SECONDS, self._look)
+        for work in new:
+            self._start(work)
 
     def next_work(self, thread: RequestThread) -> Work | None:
         """Return the first waiting work; without any, the thread becomes idle."""
         with self._lock:
-            if self._queue:
-                return self._queue.popleft()
-            self._idle.append(thread)
-            return None
+            waiting = self._next()
+            if waiting is None:
+                self._idle.append(thread)
+            return waiting
 
     def retire(self, thread: RequestThread) -> bool:
         """Remove an idle thread; return False if it was given work meanwhile."""

@@ -64,7 +64,7 @@ class GivenSteps(CallBody):
 
 @pytest.fixture
 def streams() -> CallStreams:
-    return CallStreams(WaitingStreams(EventLoop()), RequestThreads(4))
+    return CallStreams(WaitingStreams(EventLoop()), RequestThreads(4, EventLoop()))
 
 
 def send(streams: CallStreams, body: CallBody, at_end: Callable[[], None]) -> Connection:
@@ -198,7 +198,7 @@ def later(mailbox: Mailbox, noted: list[str]) -> Generator[Wait | None, None, Re
 def test_an_answer_that_is_known_later_waits_without_a_thread() -> None:
     """Issue 50, item 18."""
     bus, noted, connection = LocalBus(), list[str](), Connection()
-    front = Front(lambda _: Reply(), Settings(), RequestThreads(4))
+    front = Front(lambda _: Reply(), Settings(), RequestThreads(4, EventLoop()))
     with bus.subscribe(["topic"]) as mailbox:
         front._settle(SimpleNamespace(client=""), connection, later(mailbox, noted), None)  # type: ignore[arg-type]
         assert not noted and not connection.sent, "this thread is free, and the head waits"
@@ -221,7 +221,7 @@ def connected() -> Iterator[tuple[socket.socket, socket.socket, str]]:
 def test_a_client_that_leaves_before_its_answer_begins_ends_the_call_where_leaving_cancels(leaves: bool) -> None:
     """2026-07-28: a closed connection is the cancellation; no frame is sent meanwhile that would notice it."""
     bus, noted = LocalBus(), list[str]()
-    front = Front(lambda _: Reply(), Settings(), RequestThreads(4))
+    front = Front(lambda _: Reply(), Settings(), RequestThreads(4, EventLoop()))
     with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
         connection = Connection()
         reader = Reader(connection, name, CancelFlag().leave) if leaves else None  # type: ignore[arg-type]
@@ -290,7 +290,7 @@ def test_a_client_that_leaves_before_the_head_ends_a_call_that_waits() -> None:
     """Nothing is sent then that could fail, so the web server has to say it."""
     noted, flag, connection = list[str](), CancelFlag(), Connection()
     with LocalBus().subscribe(["topic"]) as mailbox:
-        front = Front(lambda _: Reply(), Settings(), RequestThreads(4))
+        front = Front(lambda _: Reply(), Settings(), RequestThreads(4, EventLoop()))
         reply = Reply(later=later(mailbox, noted), leave=flag.leave)
         front._send_reply(SimpleNamespace(client=""), connection, reply)  # type: ignore[arg-type]
         assert not noted

@@ -23,7 +23,7 @@ MANY = 12
 
 @pytest.fixture
 def queue() -> FairQueue:
-    return FairQueue(RequestThreads(64), EventLoop())
+    return FairQueue(RequestThreads(64, EventLoop()), EventLoop())
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 
 from patchbay.settings import Settings
+from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.replies.reply import Reply
@@ -25,7 +26,7 @@ def test_the_upgrades_of_a_sender_wait_for_its_turns() -> None:
         open_now.wait()
         return Reply(403)
 
-    threads = RequestThreads(UPGRADES + 10)
+    threads = RequestThreads(UPGRADES + 10, EventLoop())
     front = Front(answer, Settings(access="shared", allowed_hosts=("localhost",)), threads)
 
     def ask(key: str) -> None:
