@@ -2,7 +2,7 @@
 
 The index is in memory. It is filled in small steps after the first page view, or at once by the first search. Before
 each search only servers with a new version are read again, so that a search costs the same each time. With a model,
-entries near the query's meaning are found too.
+entries near the query's meaning are found too; not while the background thread makes the first vectors.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Directory:
         self._entries: dict[str, DirectoryEntry] = {}
         self._openings: dict[str, str] = {}
         """The first sentence of each description, for an entry whose words are not those of the query."""
-        self._prepared = False
+        self._prepared = self._is_filling = False
         self._ending = threading.Event()
 
     def prepare(self, servers: Iterable[Server]) -> None:
         """Fill the index in the background, once: thousands of tools take seconds, and a search may follow soon."""
         if self._prepared:
             return
-        self._prepared = True
+        self._prepared = self._is_filling = True
         # Not a daemon thread: the interpreter waits for its current step, and closes the index after that.
         threading.Thread(target=self._fill, args=(list(servers),), name="directory", daemon=False).start()
 
@@ -81,6 +81,12 @@ class Directory:
 
     def _fill(self, servers: list[Server]) -> None:
         """Read the servers that no search has read yet, in the background; stop when the program ends."""
+        try:
+            self._read_in_steps(servers)
+        finally:
+            self._is_filling = False
+
+    def _read_in_steps(self, servers: list[Server]) -> None:
         pause = START_DELAY_SECONDS
         for begin in range(0, len(servers), SERVERS_PER_STEP):
             self._ending.wait(pause)
@@ -120,7 +126,7 @@ class Directory:
             where = {"kind": kind} if kind else None
             hits = index.search(query, limit, where=where, snippets=("description",))
             snippets = {hit.key: hit.snippets["description"] for hit in hits}
-            if not self._meaning.is_possible:
+            if self._is_filling or not self._meaning.is_possible:
                 return [replace(self._entries[key], snippet=snippet) for key, snippet in snippets.items()]
             allowed = partial(self._may_find, kind, may_see)
             ranked = rank_entries(index, self._meaning, query, limit, where, allowed)

@@ -15,6 +15,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.embeddings.selection import select
 from tests.checkout import ROOT
 from tests.embeddings.small_models import make_model
+from tests.waiting import until
 
 
 def server(name: str, *tools: str) -> Server:
@@ -89,4 +90,19 @@ def test_an_entry_is_found_by_its_meaning_and_only_where_it_may_be_seen(tmp_path
         assert [entry.name for entry in seen] == ["photo_7"]
         assert directory.find(servers[1:], "soup", "tool") == []
     finally:
+        select("")
+
+
+def test_a_search_waits_for_no_vectors_while_they_are_made_in_the_background(tmp_path: Path) -> None:
+    select(str(make_model(tmp_path)))
+    directory = Directory()
+    try:
+        servers = [server("kitchen", "broth")]
+        directory.prepare(servers)
+        assert directory.find(servers, "soup", "tool") == []
+        assert [entry.why for entry in directory.find(servers, "broth", "tool")] == [""]
+        (found,) = until(lambda: directory.find(servers, "soup", "tool"), "the vectors")
+        assert found.why == "meaning"
+    finally:
+        directory.end()
         select("")

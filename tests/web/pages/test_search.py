@@ -13,6 +13,7 @@ from patchbay.web.api.route_shapes import SCHEMAS
 from patchbay.web.pages.data import ITEMS_PER_PAGE
 from tests.embeddings.small_models import make_model
 from tests.hubs import Hub
+from tests.waiting import until
 from tests.web.browsing import BROWSER, read, read_json
 from tests.wire.hostile import Reader
 
@@ -69,7 +70,8 @@ def test_a_row_that_is_found_by_its_meaning_says_so_and_fits_the_api_document(
 ) -> None:
     select(str(make_model(tmp_path, (("town", "zzmirror"),))))
     try:
-        rows = read_json(client.get("/search.json?q=zzmirror&kind=server"))
+        asked = "/search.json?q=zzmirror&kind=server"
+        rows = until(lambda: read_json(client.get(asked)), "an answer, by words only while the first vectors are made")
         assert ("town", "meaning") in [(row["name"], row["why"]) for row in rows]
         assert "found by its meaning" in read(client, "/search?q=zzmirror&kind=server")
         schema = SCHEMAS["Found"]
