@@ -283,6 +283,8 @@ class Call:
             *(self.progress_seconds, self.extra_seconds, self.has_progress, shown),
             run=self.run,
             run_depth=self.run_depth,
+            resumes=self.resumes,
+            answered=self.answered,
         )
 
     def left(self) -> float:
