@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,16 @@ def test_a_network_of_another_type_is_an_error(network: object) -> None:
     fields = json.dumps({"kind": "upstream", "address": "mcp+npx://notes", "network": network})
     with pytest.raises(ConfigError, match="network"):
         parse_config(fields.encode(), "servers/notes.json")
+
+
+def test_a_secret_on_the_command_line_is_named() -> None:
+    """Every user of the machine sees command lines; a variable of the process is for its user alone."""
+
+    def exposed(address: str, **fields: Any) -> list[str]:
+        return mount_of("far", {"address": address} | fields, "far.json").exposed_variables
+
+    assert exposed("mcp+stdio:server --api-key ${FAR} --root ${FOLDER}") == ["FAR"]
+    assert exposed("mcp+stdio:server --token=${FAR}") == ["FAR"]
+    assert exposed("mcp+stdio:server ${FAR_TOKEN}") == ["FAR_TOKEN"]
+    assert exposed("mcp+stdio:server ${FOLDER}", environment={"TOKEN": "${FAR_TOKEN}"}) == []
+    assert exposed("http://127.0.0.1:1/mcp", headers={"X-Key": "${FAR_KEY}"}) == []

@@ -31,6 +31,10 @@ HUB = {
         "patchbay.cli.commands.servers.toolsets:toolset_group",
         "Choose the tools that a model sees.",
     ),
+    "account": LateCommand(
+        "patchbay.cli.commands.account:account_group",
+        "Store your own keys at mounted servers.",
+    ),
     "enable": LateCommand(
         "patchbay.cli.commands.servers.switching:enable_command",
         "Switch the server NAME on. `patchbay disable NAME` undoes this.",
@@ -208,7 +212,7 @@ SECTIONS = {
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore"),
         *("versions", "diff", "rollback", "logs", "usage", "approvals"),
         *("search", "try", "add", "mount", "outdated", "unmount", "approve", "pins"),
-        *("toolset", "secret"),
+        *("toolset", "secret", "account"),
     ),
     "Call": (
         *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),

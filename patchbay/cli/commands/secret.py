@@ -6,24 +6,20 @@ users of the machine see and the shell remembers. No command prints a value.
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from patchbay import exit_codes
-from patchbay.access.secrets.names import MAX_VALUE_BYTES, check_name
+from patchbay.access.secrets.names import check_name
 from patchbay.access.secrets.records import ListedSecret
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import CHANGED_BY, errors_as_sentence
-from patchbay.cli.messages import fail, format_rows, write_note
+from patchbay.cli.messages import format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.secret_input import read_secret
 from patchbay.cli.secret_storing import opened_secrets
-from patchbay.terminal import is_terminal
-
-STANDARD_INPUT = "-"
 
 
 @click.group(
@@ -70,7 +66,7 @@ def set_command(context: click.Context, /, name: str, file: str, servers: str | 
     chosen = None if servers is None else _split(servers)
     with errors_as_sentence():
         check_name(name)
-        value = _read_value("set", name, file)
+        value = read_secret(f"Value of {name}", file, f"patchbay secret set {name}")
         with opened_secrets(load_settings(context)) as secrets:
             entry = secrets.put(name, value, CHANGED_BY, chosen)
     write_note(f"{name} is stored for {_describe_servers(entry.servers)}; configurations name it as ${{{name}}}")
@@ -99,7 +95,7 @@ def rotate_command(context: click.Context, /, name: str, file: str, **_: Any) ->
     """Give the secret NAME a new value, for the same servers. It refuses an unknown name, and the present value."""
     with errors_as_sentence():
         check_name(name)
-        value = _read_value("rotate", name, file)
+        value = read_secret(f"Value of {name}", file, f"patchbay secret rotate {name}")
         with opened_secrets(load_settings(context)) as secrets:
             entry = secrets.put(name, value, CHANGED_BY, is_known=True)
     write_note(f"{name} has a new value; {_describe_servers(entry.servers)} connect anew where they use it")
@@ -124,38 +120,6 @@ def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
     with errors_as_sentence(), opened_secrets(load_settings(context)) as secrets:
         secrets.remove(name)
     write_note(f"{name} is removed")
-
-
-def _read_value(command: str, name: str, file: str) -> str:
-    """Return the value of a secret: from a prompt, from standard input or from a file. Ends the process otherwise.
-
-    `command` is the one that needs it, for the message.
-    """
-    if not file and is_terminal(sys.stdin):
-        return str(click.prompt(f"Value of {name}", hide_input=True, err=True))
-    if not file:
-        fail(
-            f"there is no terminal to ask for the value: expected `patchbay secret {command} {name} FILE`, or -",
-            exit_codes.USAGE,
-        )
-    try:
-        if file == STANDARD_INPUT:
-            data = sys.stdin.buffer.read(MAX_VALUE_BYTES + 3)
-        else:
-            with Path(file).expanduser().open("rb") as opened:
-                data = opened.read(MAX_VALUE_BYTES + 3)
-    except OSError as problem:
-        # What was typed may be the secret itself: it is not shown.
-        fail(
-            f"the file that should hold the value cannot be read ({problem.strerror}); the value itself is never an"
-            " argument",
-            exit_codes.USAGE,
-        )
-    text = data.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        fail("the value of a secret: expected text in UTF-8", exit_codes.USAGE)
 
 
 def _split(servers: str) -> list[str]:

@@ -88,6 +88,8 @@ class _UpstreamsViews:
         applicant = self._applicants.require(fields.get("for", ""))
         if fields.get("do") == DISCONNECT:
             self._disconnect(server, applicant, fields.get("id", ""))
+            if wants_json(request.headers.get("Accept", "")):
+                return self._page(_upstream_of(self._site.visible.find(server)), applicant)
             return redirect_to(PAGE + _for(applicant))
         if fields.get("do") != CONNECT:
             raise InvalidParams(f"do: expected {CONNECT} or {DISCONNECT}")
@@ -112,7 +114,11 @@ class _UpstreamsViews:
         try:
             self._tokens.connect_values(applicant.principal, upstream, values, applicant.by)
         except InvalidParams as problem:
+            if wants_json(request.headers.get("Accept", "")):
+                raise
             return self._page(upstream, applicant, problem=problem)
+        if wants_json(request.headers.get("Accept", "")):
+            return self._page(upstream, applicant)
         return redirect_to(f"{PAGE}/{quote(upstream.server, safe='')}{_for(applicant)}")
 
     def answer(self, issuer: str) -> Response:

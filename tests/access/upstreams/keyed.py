@@ -6,7 +6,7 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,3 +82,15 @@ def disconnect(browser: FlaskClient, server: str) -> TestResponse:
     """Press `Disconnect` on the page of a server."""
     fields = hidden_fields(page_of(browser, server).text, "csrf", "for", "id")
     return browser.post(f"/upstreams/{server}", data=fields | {"do": "disconnect"}, headers=HTML)
+
+
+def read_processes(file: str) -> Iterator[tuple[str, bytes]]:
+    """A file of each process of the machine, such as `environ`."""
+    for path in Path("/proc").glob(f"[0-9]*/{file}"):
+        with suppress(OSError):
+            yield path.parent.name, path.read_bytes()
+
+
+def processes_with(key: str) -> set[str]:
+    """The processes with a key in their environment."""
+    return {pid for pid, data in read_processes("environ") if key.encode() in data}

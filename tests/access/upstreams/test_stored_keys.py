@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from tests.access.upstreams.guarded import URL_CLIENT, Caller, caller_of, page_of, tools_of
-from tests.access.upstreams.keyed import Keyed, disconnect, key_of, program_mount, running_keyed, store
+from tests.access.upstreams.keyed import (
+    Keyed,
+    disconnect,
+    key_of,
+    processes_with,
+    program_mount,
+    read_processes,
+    running_keyed,
+    store,
+)
 from tests.access.upstreams.test_sign_in_is_asked_for import asked
 from tests.hubs import Hub
 from tests.signing_in import BASE, HTML, shared_hub, signed_in
@@ -194,15 +201,3 @@ def test_no_page_no_command_line_and_no_stored_byte_shows_a_key(hub: Hub) -> Non
 
 
 JSON = {"Accept": "application/json"}
-
-
-def read_processes(file: str) -> Iterator[tuple[str, bytes]]:
-    """A file of each process of the machine, such as `environ`."""
-    for path in Path("/proc").glob(f"[0-9]*/{file}"):
-        with suppress(OSError):
-            yield path.parent.name, path.read_bytes()
-
-
-def processes_with(key: str) -> set[str]:
-    """The processes with a key in their environment."""
-    return {pid for pid, data in read_processes("environ") if key.encode() in data}

@@ -68,3 +68,36 @@ def test_a_replaced_connection_that_ends_its_call_leaves_its_place_to_one_other(
     connections.reap(0)
     until(lambda: connections.count == 0, "no connection is counted")
     assert not connections.has_replaced
+
+
+def test_one_caller_with_a_credential_of_its_own_has_at_most_half_of_the_places() -> None:
+    """One person with many sessions would leave no process to the others."""
+    connections = CallConnections(open_connection, limit=4, idle_seconds=600)
+    own = [connections.acquire(Key("ann", str(number), "a"), QUESTIONS) for number in range(2)]
+    with pytest.raises(ToolFailed, match="your own calls use 2 of the 4 places"):
+        connections.acquire(Key("ann", "third", "a"), QUESTIONS)
+    others = [connections.acquire(Key("ben", str(number), "b"), QUESTIONS) for number in range(2)]
+    assert len(others) == 2
+    own[0].opening.result()
+    until(lambda: own[0].connection is not None, "it is open")
+    connections.give_back(own[0], clean=True)
+    connections.acquire(Key("ann", "third", "a"), QUESTIONS)
+    until(lambda: bool(own[0].connection is not None and own[0].connection.closed), "the idle one made room")
+
+
+def test_connections_of_an_ended_credential_are_closed_at_once_also_during_a_call() -> None:
+    connections = CallConnections(open_connection, limit=4, idle_seconds=600)
+    running = connections.acquire(Key("ann", "one", "a"), QUESTIONS)
+    other = connections.acquire(Key("ben", "two", "b"), QUESTIONS)
+    shared = connections.acquire(Key("ann", "three"), QUESTIONS)
+    for one in (running, other, shared):
+        one.opening.result()
+    until(lambda: all(one.connection is not None for one in (running, other, shared)), "they are open")
+    connections.end_credentials(lambda key: key.sign_in != "a", "because the account was disconnected")
+    until(lambda: bool(running.connection is not None and running.connection.closed), "it is closed")
+    assert other.connection is not None
+    assert shared.connection is not None
+    assert not other.connection.closed
+    assert not shared.connection.closed
+    connections.give_back(running, clean=False)
+    assert connections.acquire(Key("ann", "one", "a"), QUESTIONS) is not running
