@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from patchbay.access.keys import PersonalKeys
+from patchbay.cli.commands.patchbay import main
 from tests.access.upstreams.guarded import Caller, caller_of, is_connected, name_of, page_of, tools_of
 from tests.access.upstreams.keyed import Keyed, disconnect, key_of, processes_with, program_mount, running_keyed, store
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import document, operation, parameter
 from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Reply, recording_api
+from tests.serving.running import running
 from tests.signing_in import HTML, Browser, accounts_of, hidden_fields, make_account, shared_hub, signed_in
 from tests.waiting import until
 
@@ -52,8 +55,8 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[RecordingApi]:
-    """Another server, which must get no key."""
-    with recording_api({}, lambda seen: Reply({"who": "elsewhere"})) as elsewhere:
+    """Another server, which has the document of the API and must get no key."""
+    with recording_api(document(PATHS), lambda seen: Reply({"who": "elsewhere"})) as elsewhere:
         yield elsewhere
 
 
@@ -66,9 +69,11 @@ def api(elsewhere: RecordingApi) -> Iterator[RecordingApi]:
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory, keyed: Keyed, api: RecordingApi) -> Iterator[Hub]:
+def hub(
+    tmp_path_factory: pytest.TempPathFactory, keyed: Keyed, api: RecordingApi, elsewhere: RecordingApi
+) -> Iterator[Hub]:
     own = {"account": "caller", "way": "key", "fields": TOKEN, "pages": 5}
-    shop = {"kind": "openapi", "document": f"{api.url}/openapi.json", "base": api.url} | own
+    shop = {"kind": "openapi", "document": f"{elsewhere.url}/openapi.json", "base": api.url} | own
     files = {"far.json": keyed.mount(), "tool.json": program_mount(), "shop.json": json.dumps(shop)}
     hub = shared_hub(tmp_path_factory.mktemp("hub"), files=files)
     until(lambda: hub.catalogue.find("shop").tools, lambda: hub.catalogue.find("shop"))
@@ -136,6 +141,55 @@ def test_a_key_does_not_follow_to_another_host(hub: Hub, elsewhere: RecordingApi
     caller, key = connected_at(hub, "shop", "victim")
     caller.call("shop", tool)
     assert not [seen for seen in elsewhere.requests if key in str(seen.headers) or key in seen.target]
+
+
+def test_a_key_does_not_follow_a_mounted_server_to_another_host(hub: Hub, elsewhere: RecordingApi) -> None:
+    """The server answers each message with a redirect that keeps its method and its body."""
+    leading = f"{elsewhere.url}/mcp"
+    with recording_api({}, lambda seen: Reply(None, 307, {"Location": leading})) as moved:
+        mount = {"kind": "upstream", "address": f"{moved.url}/mcp", "account": "caller", "way": "key"}
+        (hub.servers / "moved.json").write_text(json.dumps(mount))
+        until(lambda: "moved" in [server.name for server in hub.catalogue.all()])
+        caller, key = person_at(hub, "moved"), key_of("victim")
+        store(caller.browser.client, "moved", key)
+        until(lambda: any(key in str(seen.headers) for seen in moved.requests), "the server gets the key")
+        until(lambda: hub.catalogue.find("moved").standing.health.state == "down", "it is not followed")
+        assert not [seen for seen in elsewhere.requests if key in str(seen.headers) or key in str(seen.body)]
+        (hub.servers / "moved.json").unlink()
+
+
+def test_a_hub_behind_a_hub_gets_the_key_of_each_caller_and_no_token_of_the_first(hub: Hub, tmp_path: Path) -> None:
+    """Each caller of the first hub has a personal key of the second one, whose callers have keys at its program."""
+    servers = tmp_path / "servers"
+    servers.mkdir()
+    (servers / "tool.json").write_text(program_mount())
+    data = ["--data", str(tmp_path / "data")]
+    with running(tmp_path, "--servers", str(servers), "--access", "shared", "--workers", "1") as behind:
+        keys = {}
+        for name in ("ann", "ben"):
+            made = CliRunner().invoke(main, ["key", "new", name, *data])
+            assert made.exit_code == 0, made.output
+            keys[name] = made.stdout.strip()
+            arguments = ["account", "set", "tool", "-", "--for", f"key:{name}", *data]
+            stored = CliRunner().invoke(main, arguments, input=key_of(name))
+            assert stored.exit_code == 0, stored.output
+        mount = {
+            "address": f"http://127.0.0.1:{behind.port}/mcp/tool",
+            "account": "caller",
+            "way": "key",
+            "changes": "follow",
+        }
+        (hub.servers / "chain.json").write_text(json.dumps({"kind": "upstream"} | mount))
+        until(lambda: "chain" in [server.name for server in hub.catalogue.all()])
+        callers = {name: person_at(hub, "chain") for name in keys}
+        for name, caller in callers.items():
+            store(caller.browser.client, "chain", keys[name])
+            until(lambda caller=caller: "whoami" in tools_of(caller, "chain"))  # type: ignore[misc]
+        assert [callers[name].call("chain", "whoami").text for name in ("ann", "ben") * 3] == ["ann", "ben"] * 3
+        assert person_at(hub, "chain").call("chain", "whoami").result["isError"]
+        (hub.servers / "chain.json").unlink()
+        log = "".join(behind.lines)
+    assert not any(text in log for caller in callers.values() for text in (caller.token, *keys.values()))
 
 
 def test_an_error_that_repeats_the_key_does_not_show_it(hub: Hub) -> None:

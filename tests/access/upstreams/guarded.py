@@ -55,9 +55,9 @@ class Guarded:
 
 
 @contextmanager
-def running_guarded(folder: Path) -> Iterator[Guarded]:
-    """An issuer and a server that takes its tokens, while they run."""
-    with running_issuer(folder / "issuer", seconds=TOKEN_SECONDS) as issuer:
+def running_guarded(folder: Path, seconds: int = TOKEN_SECONDS) -> Iterator[Guarded]:
+    """An issuer and a server that takes its tokens, each of which ends after some seconds, while they run."""
+    with running_issuer(folder / "issuer", seconds=seconds) as issuer:
         port, log = free_port(), folder / "requests"
         log.touch()
         program = str(ROOT / "tests/access/upstreams/guarded_server.py")

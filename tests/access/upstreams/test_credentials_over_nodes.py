@@ -44,6 +44,9 @@ pytestmark = [pytest.mark.node, pytest.mark.process]
 
 CALLS = int(os.environ.get("PATCHBAY_CREDENTIAL_CALLS", "300"))
 THREADS = 8
+TOKEN_SECONDS = 90
+"""Seconds of an access token: a long run refreshes each several times."""
+
 PEOPLE = ("ann", "ben")
 SERVERS = ("far", "keyed", "tool")
 PAGES = ("/upstreams", "/account", "/activity", "/activity.json", "/audit", "/servers", "/history", "/settings")
@@ -96,7 +99,7 @@ CLIENT = httpx2.Client(timeout=BOUND)
 def world(tmp_path_factory: pytest.TempPathFactory, postgresql: PostgresqlServer) -> Iterator[World]:
     folder, address = tmp_path_factory.mktemp("world"), postgresql.new_schema()
     with ExitStack() as stack:
-        guarded = stack.enter_context(running_guarded(tmp_path_factory.mktemp("guarded")))
+        guarded = stack.enter_context(running_guarded(tmp_path_factory.mktemp("guarded"), TOKEN_SECONDS))
         keyed = stack.enter_context(running_keyed(tmp_path_factory.mktemp("keyed")))
         nodes = Nodes(folder, address)
         nodes.servers.mkdir()
