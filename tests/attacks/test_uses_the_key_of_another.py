@@ -43,7 +43,7 @@ class Api:
         if seen.path == "/pages":
             return Reply([1], headers={"Link": f'<{self.moved_to}/caught>; rel="next"'})
         if seen.path == "/refused":
-            return Reply({"detail": f"refused {key}"}, 401)
+            return Reply({"detail": f"refused {key}"}, 403)
         return Reply({"who": key.split("-")[2] if key else ""})
 
 
@@ -196,6 +196,7 @@ def test_an_error_that_repeats_the_key_does_not_show_it(hub: Hub) -> None:
     caller, key = connected_at(hub, "shop", "victim")
     refused = caller.call("shop", "refused")
     assert refused.result["isError"]
+    assert "refused" in refused.text
     assert key not in refused.text
 
 

@@ -143,7 +143,7 @@ def test_no_call_of_many_has_the_credential_of_another(world: World) -> None:
     chosen = [random.choice(plan) for _ in range(CALLS)]
     began = time.monotonic()
     with ThreadPoolExecutor(THREADS) as pool:
-        sent = list(pool.map(lambda each: world.call(*each[1], each[0]), enumerate(chosen)))
+        sent = list(pool.map(lambda each: world.call(each[1][0], each[1][1], each[0]), enumerate(chosen)))
     seconds = time.monotonic() - began
     wrong = [one for one in sent if one.told != one.caller]
     by_server = dict(Counter(one.server for one in sent))
@@ -226,7 +226,7 @@ def dump_database(world: World) -> bytes:
         tables = connection.execute(
             "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = current_schema()"
         ).fetchall()
-        rows = [connection.execute(f"select * from {table}").fetchall() for (table,) in tables]  # type: ignore[call-overload]
+        rows = [connection.execute(f"select * from {table}").fetchall() for (table,) in tables]
     return b"\n".join(
         bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
         for table in rows

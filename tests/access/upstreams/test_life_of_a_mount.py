@@ -80,6 +80,7 @@ def test_tokens_survive_a_restart_and_two_processes_refresh_them_in_turn(tmp_pat
     def refresh(number: int) -> str:
         found = known[number % 2].find("ann", upstream)
         assert found is not None
+        assert found.tokens is not None
         return found.tokens.get_token()
 
     with ThreadPoolExecutor(6) as pool:

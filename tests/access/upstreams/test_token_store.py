@@ -13,7 +13,7 @@ from patchbay.access.upstreams.deletion import forget_principal, tokens_topic
 from patchbay.access.upstreams.refresh_lease import LEASE_SECONDS, hold_lease
 from patchbay.access.upstreams.sealed_records import SealedRecords
 from patchbay.access.upstreams.token_store import MAX_UPSTREAMS, TokenStore
-from patchbay.caller_accounts.credentials import Upstream
+from patchbay.caller_accounts.credentials import StoredAccount, Upstream
 from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
@@ -36,6 +36,12 @@ def tokens(text: str, seconds: float = 3600) -> IssuedTokens:
     return IssuedTokens(access_token=text, refresh_token=f"refresh {text}", expires=time.time() + seconds)
 
 
+def get_token(account: StoredAccount) -> str:
+    """A token of an account at which somebody has signed in."""
+    assert account.tokens is not None
+    return account.tokens.get_token()
+
+
 def test_each_principal_has_its_own_tokens_and_a_new_sign_in_replaces_them() -> None:
     known = TokenStore(MemoryStore(), KEY, "http://hub")
     assert known.find("ann", FAR) is None
@@ -43,11 +49,11 @@ def test_each_principal_has_its_own_tokens_and_a_new_sign_in_replaces_them() -> 
     known.connect("ben", FAR, CLIENT, tokens("two"), "ben")
     source = known.find("ann", FAR)
     assert source is not None
-    assert (source.id, source.tokens.get_token()) == (first.id, "one")
+    assert (source.id, get_token(source)) == (first.id, "one")
     again = known.connect("ann", FAR, CLIENT, tokens("three"), "ann")
     assert again.id != first.id
     with pytest.raises(SignInNeeded):
-        source.tokens.get_token()
+        get_token(source)
     assert list(known.list_principals(FAR)) == ["ann", "ben"]
     assert known.find("ann", Upstream("far", Http("https://elsewhere.example/mcp"))) is None
     assert known.find("ann", Upstream("other", FAR.target)) is None
@@ -107,7 +113,7 @@ def test_tokens_that_expired_and_cannot_be_refreshed_end_the_sign_in() -> None:
     found = known.find("ann", FAR)
     assert found is not None
     with pytest.raises(SignInNeeded, match="has expired"):
-        found.tokens.get_token()
+        get_token(found)
     assert known.find("ann", FAR) is None
 
 
