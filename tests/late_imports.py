@@ -26,7 +26,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/client/sources/mcp.py": ("patchbay.client.uploads.upload",),
     },
     "a docstring with sections that was not read before": {
-        "patchbay/kinds/python/discovery/docstrings.py": ("griffe",),
+        "patchbay/python_functions/docstrings.py": ("griffe",),
     },
     "a list of hosts with a name outside ASCII": {
         "patchbay/processes/egress/egress_list.py": ("idna",),

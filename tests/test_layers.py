@@ -51,7 +51,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
     ),
     ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "uri_spellings", "views"),
     ("client", "environments", "kind", "occurrences", "redirects", "stores"),
-    ("caller_accounts", "config", "pins", "shaping"),
+    ("caller_accounts", "config", "pins", "python_functions", "shaping"),
     ("upstreams",),
     ("boot", "kinds"),
     ("catalogue", "generate_boot_image"),

@@ -46,7 +46,10 @@ SHIPPED_KINDS = "patchbay.kinds."
 """Prefix of the modules whose discoveries are stored; the version covers no others."""
 
 
-DISCOVERING_CODE = ("kinds/**/*.py", "environments/*.py", "occurrences/event_types.py", "syntax.py")
+DISCOVERING_CODE = (
+    *("kinds/**/*.py", "python_functions/*.py", "environments/*.py"),
+    *("occurrences/event_types.py", "syntax.py"),
+)
 """The modules, as patterns below the package, on which the result of a discovery depends, besides the descriptors."""
 
 

@@ -110,7 +110,7 @@ def test_a_stored_discovery_that_cannot_be_read_is_made_again(data: bytes) -> No
 def test_the_version_covers_the_code_that_reads_definitions() -> None:
     """A change of this code makes new discoveries. Errors and interfaces have no part in the result."""
     graph = graph_of(read("patchbay/**/*.py"))
-    readers = ("kinds.discovery", "kinds.python.discovery", "kinds.shell.discovery")
+    readers = ("kinds.discovery", "python_functions", "kinds.shell.discovery")
     used = {name for reader, names in graph.items() if reader.startswith(readers) for name in names}
     package = Path(stored_discovery.__file__).parents[1]
     covered = {file for pattern in DISCOVERING_CODE for file in package.glob(pattern)}

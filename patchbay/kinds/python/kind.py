@@ -13,11 +13,11 @@ from patchbay.errors import ConfigError, ServerFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.direct_calls import python_handler
-from patchbay.kinds.python.discovery.apps import app_files
-from patchbay.kinds.python.discovery.functions import discover_functions, return_line
 from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.python.workers.worker_order import WorkerOrder
 from patchbay.kinds.registry import INLINE, Handlers
+from patchbay.python_functions.apps import app_files
+from patchbay.python_functions.functions import discover_functions, return_line
 
 
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:

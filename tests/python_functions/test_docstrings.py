@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.kinds.python.discovery.docstrings import MAX_DOCSTRING_CHARACTERS, Doc, read_docstring
+from patchbay.python_functions.docstrings import MAX_DOCSTRING_CHARACTERS, Doc, read_docstring
 
 GOOGLE = """Add two numbers.
 

@@ -22,16 +22,16 @@ from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.environments.imports import foreign_imports
 from patchbay.environments.requirements import read_script_block
 from patchbay.errors import ConfigError, TooLarge
-from patchbay.kinds.python.discovery.annotations import find_unresolved_names
-from patchbay.kinds.python.discovery.apps import read_apps
-from patchbay.kinds.python.discovery.constraints import with_constraints
-from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
-from patchbay.kinds.python.discovery.event_types import read_event_types
-from patchbay.kinds.python.discovery.parameter_fields import field_of
-from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, with_default, with_definitions
-from patchbay.kinds.python.discovery.schema_shapes import Schema
-from patchbay.kinds.python.discovery.schemas import Types, expression_in
-from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
+from patchbay.python_functions.annotations import find_unresolved_names
+from patchbay.python_functions.apps import read_apps
+from patchbay.python_functions.constraints import with_constraints
+from patchbay.python_functions.docstrings import Doc, read_docstring
+from patchbay.python_functions.event_types import read_event_types
+from patchbay.python_functions.parameter_fields import field_of
+from patchbay.python_functions.schema_definitions import alternatives_of, with_default, with_definitions
+from patchbay.python_functions.schema_shapes import Schema
+from patchbay.python_functions.schemas import Types, expression_in
+from patchbay.python_functions.scope import FunctionNode, Scope
 from patchbay.syntax import parse_source
 
 NOT_PARAMETERS = frozenset(("context",))

@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.errors import TooLarge
-from patchbay.kinds.python.discovery.classes import documentation, enum_values, kind_of, members
-from patchbay.kinds.python.discovery.constraints import keywords, with_constraints
-from patchbay.kinds.python.discovery.known_types import (
+from patchbay.python_functions.classes import documentation, enum_values, kind_of, members
+from patchbay.python_functions.constraints import keywords, with_constraints
+from patchbay.python_functions.known_types import (
     ARRAYS,
     COUNTERS,
     MAPS,
@@ -26,10 +26,10 @@ from patchbay.kinds.python.discovery.known_types import (
     TYPES,
     WRAPPERS,
 )
-from patchbay.kinds.python.discovery.literals import ABSENT, json_value
-from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, collect_definitions, with_default
-from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed_array, object_schema, union
-from patchbay.kinds.python.discovery.scope import Scope
+from patchbay.python_functions.literals import ABSENT, json_value
+from patchbay.python_functions.schema_definitions import alternatives_of, collect_definitions, with_default
+from patchbay.python_functions.schema_shapes import Schema, choice, fixed_array, object_schema, union
+from patchbay.python_functions.scope import Scope
 from patchbay.syntax import parse_expression
 
 MAX_ANNOTATION_DEPTH = 64

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from patchbay.kinds.python.discovery.constraints import FIELD_CALLS, keywords
-from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
-from patchbay.kinds.python.discovery.literals import ABSENT, json_value
-from patchbay.kinds.python.discovery.scope import Scope
+from patchbay.python_functions.constraints import FIELD_CALLS, keywords
+from patchbay.python_functions.docstrings import Doc, read_docstring
+from patchbay.python_functions.literals import ABSENT, json_value
+from patchbay.python_functions.scope import Scope
 
 ClassKind = Literal["enum", "typed_dict", "named_tuple", "model", "dataclass", "unknown"]
 

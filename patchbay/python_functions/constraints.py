@@ -9,8 +9,8 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.kinds.python.discovery.literals import ABSENT, json_value
-from patchbay.kinds.python.discovery.scope import Scope
+from patchbay.python_functions.literals import ABSENT, json_value
+from patchbay.python_functions.scope import Scope
 
 FIELD_CALLS = frozenset(
     (

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from patchbay.descriptors import Problem
-from patchbay.kinds.python.discovery.schemas import expression_in
-from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
+from patchbay.python_functions.schemas import expression_in
+from patchbay.python_functions.scope import FunctionNode, Scope
 
 OPAQUE_NAMES = frozenset(("globals", "exec", "vars", "setattr"))
 """Functions that bind names which the syntax does not show."""

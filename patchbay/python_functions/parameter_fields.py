@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.kinds.python.discovery.classes import gives_default
-from patchbay.kinds.python.discovery.constraints import keywords
-from patchbay.kinds.python.discovery.scope import Scope
+from patchbay.python_functions.classes import gives_default
+from patchbay.python_functions.constraints import keywords
+from patchbay.python_functions.scope import Scope
 
 FIELDS = frozenset(("pydantic.Field", "pydantic.fields.Field"))
 

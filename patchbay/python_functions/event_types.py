@@ -16,11 +16,11 @@ import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Problem
 from patchbay.errors import TooLarge
-from patchbay.kinds.python.discovery.classes import documentation
-from patchbay.kinds.python.discovery.schema_definitions import with_definitions
-from patchbay.kinds.python.discovery.schemas import Types
-from patchbay.kinds.python.discovery.scope import Scope
 from patchbay.occurrences.event_types import event_type
+from patchbay.python_functions.classes import documentation
+from patchbay.python_functions.schema_definitions import with_definitions
+from patchbay.python_functions.schemas import Types
+from patchbay.python_functions.scope import Scope
 
 DECLARATION = "EVENTS"
 """The name of the dictionary."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from patchbay.kinds.python.discovery.literals import type_name
+from patchbay.python_functions.literals import type_name
 
 Schema = dict[str, Any]
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from patchbay.kinds.python.discovery.literals import ABSENT
-from patchbay.kinds.python.discovery.schema_shapes import Schema, union
+from patchbay.python_functions.literals import ABSENT
+from patchbay.python_functions.schema_shapes import Schema, union
 
 PREFIX = "#/$defs/"
 MAX_REPEATED_VALUES = 16

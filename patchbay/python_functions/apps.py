@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchbay.descriptors import APP_PATH, Descriptor, Problem, app_uri
-from patchbay.kinds.python.discovery.scope import Scope
+from patchbay.python_functions.scope import Scope
 from patchbay.syntax import parse_source
 
 DECLARATION = "UI"
