@@ -112,6 +112,14 @@ class Hub(Protocol):
         """
         ...
 
+    def run_saved_script(self, server: Any, script: Any, arguments: dict[str, Any], call: Call) -> Events:
+        """Return the events of a script that is a tool of a toolset; the script calls tools of `server`.
+
+        `server` is the toolset, `script` a `patchbay.python_functions.script_function.ScriptFunction`. Raises
+        ToolFailed.
+        """
+        ...
+
     def configured(self, kind: str, call: Call) -> dict[str, str]:
         """Return by name the texts of all `variables`, or the definitions of all enabled `servers`.
 

@@ -62,7 +62,7 @@ from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.calling import ScheduledCalls
 from patchbay.protocol.schedules.scheduler import Scheduler
-from patchbay.protocol.script_calls import ScriptCallMaker
+from patchbay.protocol.script_calls import ScriptCallMaker, run_saved_script
 from patchbay.protocol.server_shares import ServerShares
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
@@ -126,6 +126,7 @@ def assemble(
     _load_servers(catalogue)
     activity = _make_activity(store, settings, audit)
     catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call, gate.find_exact)
+    catalogue.hub.begin_saved_script = run_saved_script
     sessions = _make_sessions(settings, key, catalogue)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(

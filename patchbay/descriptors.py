@@ -22,6 +22,9 @@ Source = Literal["static", "transform", "discovered", "upstream"]
 NAME = r"[A-Za-z0-9_.-]{1,128}"
 """Pattern of the names of servers and tools (MCP specification 2025-11-25, server/tools, tool names)."""
 
+SCRIPT_TOOLS = ("find_tools", "run_script")
+"""The tools by which the hub runs scripts; no saved script has one of these names."""
+
 ACTIVITY = "activity"
 """The field of a configuration, and the member of a target, that says what records keep of a call."""
 

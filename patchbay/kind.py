@@ -232,7 +232,8 @@ class ServerParts:
     mounted server, `api` what the hub maintains for a mounted HTTP API; `offers` holds the capabilities that the server
     declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved,
     `audience` who sees what of it (None when all see the same), `first_seen` when the hub first saw a resource or
-    template (Unix time in seconds), `skills` the skills of a server that is made of others.
+    template (Unix time in seconds), `skills` the skills of a server that is made of others. `handler_of` makes its
+    handler where calls of the server need the server itself; None where `handler` is enough.
     """
 
     handler: Handler
@@ -255,6 +256,7 @@ class ServerParts:
     events: Mapping[str, Descriptor] = field(default_factory=dict)
     first_seen: Mapping[str, float] = field(default_factory=dict)
     skills: Mapping[str, Any] = field(default_factory=dict)
+    handler_of: Callable[[OriginServer], Handler] | None = None
 
 
 @dataclass(frozen=True)

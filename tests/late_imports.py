@@ -113,6 +113,15 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "patchbay/protocol/routing.py": ("patchbay.scripting.front.script_server",),
         "patchbay/protocol/run_tool.py": ("patchbay.scripting.front.script_server",),
+        "patchbay/protocol/script_calls.py": ("patchbay.scripting.saved.run_saved",),
+        "patchbay/protocol/script_replays.py": (
+            *("patchbay.scripting.front.runs_of", "patchbay.scripting.saved.script_arguments"),
+            *("patchbay.scripting.replay.RecordedResult", "patchbay.scripting.replay.replay_run"),
+        ),
+        "patchbay/web/operator/script_trials.py": (
+            "patchbay.scripting.front.script_server",
+            *("patchbay.scripting.modules.describe_tools", "patchbay.scripting.modules.modules_of"),
+        ),
         "patchbay/scripting/front.py": ("patchbay.scripting.runs.ScriptRuns",),
     },
     "a search": {

@@ -101,6 +101,9 @@ class CallRecording:
     task: str | None = None
     approval = ""
     script_run = ""
+    script_place: tuple[int, ...] = ()
+    """The line, the number and the depth of a call of a script; empty for any other call."""
+
     raised: Raised = ()
     _call: Call | None = None
 
@@ -155,6 +158,11 @@ class CallRecording:
         if descriptor.kind != "resource":
             return True
         return descriptor.name in self.server.resources or descriptor.name in self.server.skill_files
+
+    @property
+    def present_run(self) -> str:
+        """The id of the run of a script that a running call belongs to; "" without one."""
+        return self.script_run if self._call is None else self._call.run
 
     def saw(self, event: Event) -> None:
         """Record one event of the activation."""

@@ -57,7 +57,8 @@ RAISED = "raised"
 """The kind of the last moment of a stored row: its words are what the author's code raised, as JSON."""
 
 RUN = "run"
-"""The kind of the moment of a stored row that says to which run of a script a call belongs."""
+"""The kind of the moment of a stored row that says to which run of a script a call belongs: the id of the run and, for
+a call of the script, its line, its number and the depth of the run."""
 
 _NOT_SHOWN = (RAISED, ORIGINS, RUN)
 """The kinds of moments that are no events."""
@@ -86,7 +87,8 @@ class Record:
     the first events. `session` and `task` are digests of the ids. `raised` is what the author's code raised, for the
     operator; without messages where contents are not stored. `origins` says what is behind a tool of a toolset
     (`patchbay.descriptors.Origin`), for the operator. `run` is the id of the run of a script that the call belongs to,
-    "" without one.
+    "" without one. A call of a script has its `line` there, its `number` among the calls of the run, and the `depth` of
+    the run, which is 2 inside another one; these are 0 for any other call.
     """
 
     id: str
@@ -120,6 +122,9 @@ class Record:
     raised: Raised = ()
     origins: tuple[Mapping[str, str], ...] = ()
     run: str = ""
+    line: int = 0
+    number: int = 0
+    depth: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, with its time also as ISO 8601."""
@@ -128,6 +133,7 @@ class Record:
         values["raised"] = raised_to_json(self.raised)
         values["origins"] = list(self.origins)
         values["run"] = self.run
+        values["line"] = self.line
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
@@ -154,6 +160,7 @@ class Record:
             raised=(),
             origins=(),
             run=self.run if is_local else "",
+            line=self.line if is_local else 0,
         )
 
     def summary(self) -> dict[str, Any]:
@@ -161,8 +168,9 @@ class Record:
         return {name: value for name, value in self.to_json().items() if name not in _LONG_FIELDS}
 
 
-_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised", "run")
-_FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised", "origins", "run"))
+_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised", "run", "line")
+_LATE_FIELDS = ("moments", "raised", "origins", "run", "line", "number", "depth")
+_FIELDS = tuple(row.name for row in fields(Record) if row.name not in _LATE_FIELDS)
 _Target = tuple[str, bool, tuple[str | None, ...]]
 
 WIDTH = len(_FIELDS) - 1
@@ -175,7 +183,8 @@ class Filter:
 
     `outcome` may be FAILURES. `caller` is the id of a principal: a person, or `key:NAME` for a key.
     `for_strangers` says that the caller is not the operator: hidden fields cannot be searched either.
-    `may_see` says whether the caller may see an entry of a server, by both names; None hides no record.
+    `may_see` says whether the caller may see an entry of a server, by both names; None hides no record. `run` is the id
+    of the run of a script to which the records belong.
     """
 
     server: str = ""
@@ -186,6 +195,7 @@ class Filter:
     for_strangers: bool = False
     may_see: Callable[[str, str], bool] | None = None
     caller: str = ""
+    run: str = ""
 
     def redact(self, record: Record) -> Record:
         """Return a record in the form for the caller."""
@@ -201,6 +211,7 @@ class Filter:
             and (not self.caller or self._is_of_caller(row[PRINCIPAL_PLACE]))
             and self.since <= row[0] / 1000 < self.until
             and (self.may_see is None or self.may_see(row[SERVER_PLACE], row[NAME_PLACE]))
+            and (not self.run or _read_run(row)[0] == self.run)
         )
 
     def fits(self, record: Record) -> bool:
@@ -212,6 +223,7 @@ class Filter:
             and (not self.caller or self._is_of_caller(record.principal))
             and self.since <= record.at < self.until
             and (self.may_see is None or self.may_see(record.server, record.name))
+            and (not self.run or record.run == self.run)
         )
 
     def _has_outcome(self, outcome: str) -> bool:
@@ -299,7 +311,7 @@ def _make_row(run: CallRecording, mode: str, has_secret: bool, target: tuple[str
         *contents,
         [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()]
         + _origins_moment(run)
-        + ([[0, RUN, run.script_run]] if run.script_run else [])
+        + ([[0, RUN, " ".join(map(str, (run.script_run, *run.script_place)))]] if run.script_run else [])
         + ([[0, RAISED, orjson.dumps(raised_to_json(run.raised, is_kept)).decode()]] if run.raised else []),
         0 if has_secret else run.sent,  # the size of a secret says something about it
     ]
@@ -357,9 +369,16 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
     moments = row[WIDTH] if len(row) > WIDTH else ()
     raised = next((raised_from_json(orjson.loads(words)) for _, kind, words in moments if kind == RAISED), ())
     origins = next((tuple(orjson.loads(words)) for _, kind, words in moments if kind == ORIGINS), ())
-    script_run = next((words for _, kind, words in moments if kind == RUN), "")
     shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind not in _NOT_SHOWN)
-    return Record(*[*values, shown, raised, origins, script_run])
+    return Record(*[*values, shown, raised, origins, *_read_run(row)])
+
+
+def _read_run(row: list[Any]) -> tuple[str, int, int, int]:
+    """Return the run of a script to which a stored row belongs, with the line, the number and the depth there."""
+    moments = row[WIDTH] if len(row) > WIDTH else ()
+    run, *place = next((words for _, kind, words in moments if kind == RUN), "").split(" ")
+    line, number, depth = map(int, place or (0, 0, 0))
+    return run, line, number, depth
 
 
 def _read_content(text: str | None, digest: str | None) -> tuple[Any, str | None]:

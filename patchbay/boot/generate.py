@@ -28,6 +28,7 @@ from patchbay.cid import cid_of, is_cid
 from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.kind import DEFAULT_KIND, kind_of_file
+from patchbay.python_functions.script_texts import CID_PREFIX, is_script_path, scripts_of, with_scripts
 from patchbay.stores.memory import MemoryStore
 
 PREFIX = "reference_templates/"
@@ -111,11 +112,21 @@ class BootImageGenerator:
         path = self._path(row, "definition_cid", where, place)
         kind = kind_of_file(path)
         made = {"kind": kind.name if kind is not None else DEFAULT_KIND, **row}
-        made["definition_cid"] = self._reference(row, "definition_cid", where, place)
+        made["definition_cid"] = self._definition(row, where, place)
         if "config_cid" in row:
             config = self._path(row, "config_cid", where, place)
             made["config_cid"] = config if is_cid(config) else self._configuration(config)
         return made
+
+    def _definition(self, row: dict[str, Any], where: str, place: str) -> str:
+        """Return the CID of a definition, after replacing the path of each script of a toolset by its CID."""
+        path = self._path(row, "definition_cid", where, place)
+        scripts = scripts_of(self._read_object(path)) if path.endswith(".json") else {}
+        named = {name: script for name, script in scripts.items() if is_script_path(script)}
+        if not named:
+            return self._reference(row, "definition_cid", where, place)
+        cids = {name: f"{CID_PREFIX}{self._reference(named, name, path, 'tools')}" for name in named}
+        return self._add_blob(canonical_json(with_scripts(self._read_object(path), cids)))
 
     def _variable(self, row: dict[str, Any], where: str, mcps_cid: str | None) -> dict[str, Any]:
         if row.get("definition") != MCPS:

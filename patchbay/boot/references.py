@@ -7,12 +7,14 @@ page of the server.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from patchbay.boot.image import Image, cid_in_definition
 from patchbay.cid import canonical, is_cid
 from patchbay.jsonrpc import parse_object
+from patchbay.kind import find_kind
+from patchbay.python_functions.script_texts import CID_PREFIX, scripts_of
 from patchbay.store import Blobs
 from patchbay.topics import MCPS, VARIABLES
 
@@ -48,12 +50,19 @@ def missing_configurations(image: Image, blobs: Blobs) -> list[str]:
     configurations += _configurations(image, blobs, missing)
     blobs.renew(configurations)
     missing |= dict.fromkeys(blobs.missing(configurations))
-    for cid in dict.fromkeys(configurations):
-        if cid not in missing:
+    definitions = [row["definition_cid"] for row in image.servers.values() if _is_configuration(row)]
+    lacking = set(blobs.missing(definitions))
+    for cid in dict.fromkeys([*configurations, *definitions]):
+        if cid not in missing and cid not in lacking:
             inside = _cids_in_configuration(blobs.get(cid))
             blobs.renew(inside)
             missing |= dict.fromkeys(blobs.missing(inside))
     return list(missing)
+
+
+def _is_configuration(row: Mapping[str, Any]) -> bool:
+    kind = find_kind(row.get("kind"))
+    return kind is not None and kind.is_configuration
 
 
 def _own_cids(image: Image) -> Iterator[str]:
@@ -77,12 +86,13 @@ def _configurations(image: Image, blobs: Blobs, missing: dict[str, None]) -> lis
 
 
 def _cids_in_configuration(data: bytes) -> list[str]:
-    """Return the CIDs inside one configuration: transforms, resources with `cid`, and files of skills with `cid`."""
+    """Return the CIDs inside one configuration: transforms, scripts, resources and files of skills with `cid`."""
     config = parse_object(data) or {}
     found = [value for key, value in config.items() if key.endswith("_transform_cid")]
     resources = config.get("resources", {})
     if isinstance(resources, dict):
         found += [resource.get("cid") for resource in resources.values() if isinstance(resource, dict)]
+    found += [one.removeprefix(CID_PREFIX) for one in scripts_of(config).values() if one.startswith(CID_PREFIX)]
     return _canonical_cids([*found, *(file["cid"] for _, file in skill_files(config))])
 
 

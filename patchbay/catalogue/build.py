@@ -7,6 +7,7 @@ that cannot be served has `broken_server` set; an error here never affects anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -26,6 +27,7 @@ from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError, MissingBlob
 from patchbay.kind import Configuration, ConfiguredServer, Examination, Kind, configured_kind
 from patchbay.kinds.registry import examine_definition, handler_for
+from patchbay.python_functions.script_texts import CID_PREFIX, scripts_of, with_scripts
 from patchbay.shaping.own_tools import check_own_tools, shape_own_tools
 from patchbay.store import Blobs
 from patchbay.upstreams.connections.standing_connections import StandingConnections
@@ -239,10 +241,24 @@ def _remove_invalid_templates(templates: dict[str, Descriptor]) -> Iterator[Prob
 
 
 def _load_config(row: ServerRow, source: bytes, context: BuildContext) -> Config | None:
-    """Return the configuration of a row; None without one. Raises ContentError."""
+    """Return the configuration of a row, with the texts of its scripts; None without one. Raises ContentError."""
     if row.is_configuration:
-        return Config(row.definition_cid, parse_config(source, row.origin))
-    return context.configs.config(row.config_cid) if row.config_cid else None
+        found = Config(row.definition_cid, parse_config(source, row.origin))
+    elif row.config_cid:
+        found = context.configs.config(row.config_cid)
+    else:
+        return None
+    named = {name: one for name, one in scripts_of(found.fields).items() if one.startswith(CID_PREFIX)}
+    return replace(found, fields=with_scripts(found.fields, _read_scripts(named, context.blobs))) if named else found
+
+
+def _read_scripts(named: Mapping[str, str], blobs: Blobs) -> dict[str, str]:
+    """Return the texts of scripts that a configuration names by their CIDs; one that is not there stays as it is."""
+    found = {}
+    for name, script in named.items():
+        with suppress(ContentError, UnicodeDecodeError):
+            found[name] = blobs.get(script.removeprefix(CID_PREFIX)).decode()
+    return found
 
 
 def _report_unlisted(entry_context: EntryContext, found: Discovery) -> Iterator[Problem]:

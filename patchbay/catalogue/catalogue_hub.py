@@ -101,6 +101,10 @@ BeginScriptCall = Callable[["CatalogueHub", Server, Descriptor, dict[str, Any], 
 """Prepares the call of a tool for a script, whose Call has a chain that contains it."""
 
 
+RunSavedScript = Callable[[Server, Any, dict[str, Any], Call], Events]
+"""Returns the events of a saved script that calls tools of a server."""
+
+
 class CatalogueForHub(CatalogueForReading, Protocol):
     """The part of the catalogue that CatalogueHub uses."""
 
@@ -122,11 +126,12 @@ class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
-    another one and `begin_script_call` one for a script, `visible_to` returns the catalogue as the sender of a call may
-    see it, `is_current` says whether the credentials of a sender are still valid, `begin_call` counts a call against
-    its quotas, `begin_origin_call` a call through a toolset on the server behind it, `count_state` the bytes that a
-    principal writes into the state of tools, `gate` holds a call until it is approved, and `resumed_scripts` goes on
-    with suspended runs of scripts (None: none is suspended); the assembly of the hub sets them.
+    another one, `begin_script_call` one for a script and `begin_saved_script` a script that is a tool, `visible_to`
+    returns the catalogue as the sender of a call may see it, `is_current` says whether the credentials of a sender
+    are still valid, `begin_call` counts a call against its quotas, `begin_origin_call` a call through a toolset on
+    the server behind it, `count_state` the bytes that a principal writes into the state of tools, `gate` holds a call
+    until it is approved, and `resumed_scripts` goes on with suspended runs of scripts (None: none is suspended); the
+    assembly of the hub sets them.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
@@ -138,6 +143,7 @@ class CatalogueHub:
         self.begin_origin_call: BeginOriginCall = lambda sender, server: None
         self.count_state: Callable[[str, int], None] = lambda principal, size: None
         self.begin_script_call: BeginScriptCall = _refuse_to_run
+        self.begin_saved_script: RunSavedScript = _refuse_to_run_script
         self.gate: Gate = lambda server, descriptor, call, events: events
         self.resumed_scripts: Any = None
         self._catalogue = catalogue
@@ -202,6 +208,21 @@ class CatalogueHub:
         if now is None or now.digest != descriptor.digest:
             raise ToolFailed(f"{word} has changed since the script began: find the tools again, and run it again")
         return self.begin_script_call(self, found, now, arguments, _nested_call(call, word))
+
+    def run_saved_script(self, server: Server, script: Any, arguments: dict[str, Any], call: Call) -> Events:
+        """Return the events of a script that is a tool of a toolset. It calls the tools that its caller may call.
+
+        `server` is the toolset as it is served, or one version of it. Raises ToolFailed.
+        """
+        try:
+            now = self._seen_by(call).find(server.name)
+        except UnknownServer as problem:
+            shown = call.shown or call.chain[-1]
+            sentence = f"{shown} calls tools of {server.name}, to which its caller has no right"
+            raise ToolFailed(f"{sentence}, or which is not saved yet") from problem
+        if server.pinned:
+            now = replace(server, tools={name: one for name, one in server.tools.items() if name in now.tools})
+        return self.begin_saved_script(now, script, arguments, call)
 
     def pass_on(self, entry: Descriptor, arguments: dict[str, Any], call: Call) -> Events:
         """Return the events of the origin of an entry of a toolset, for a call of that entry.
@@ -565,6 +586,10 @@ def _nested_call(call: Call, word: str | None) -> Call:
     if len(chain) > MAX_CALL_CHAIN:
         raise ToolFailed(f"more than {MAX_CALL_CHAIN} tools call each other: {' -> '.join(chain)}")
     return replace(call, chain=chain)
+
+
+def _refuse_to_run_script(server: Server, script: Any, arguments: dict[str, Any], call: Call) -> NoReturn:
+    raise ToolFailed(f"{server.name} cannot run a script: this hub is still starting")
 
 
 def _refuse_to_run(hub: CatalogueHub, server: Server, tool: Any, arguments: dict[str, Any], call: Call) -> NoReturn:

@@ -141,7 +141,7 @@ def _find_uri_owners(
 def _with_parts(base: Server, parts: ServerParts, readonly: bool) -> Server:
     """Return a server that is made of others with its parts."""
     tools = base.listing.select(parts.tools)
-    return replace(
+    made = replace(
         base,
         tools={name: one for name, one in tools.items() if one.read_only or not readonly},
         resources=parts.resources,
@@ -154,6 +154,7 @@ def _with_parts(base: Server, parts: ServerParts, readonly: bool) -> Server:
         via=parts.via,
         audience=parts.audience,
     )
+    return made if parts.handler_of is None else replace(made, handler=parts.handler_of(made))
 
 
 def compose_version(base: Server, every: Mapping[str, Server], readonly: bool) -> Server:

@@ -20,12 +20,11 @@ from patchbay.catalogue.script_tools import (
     OFF,
     ONLY,
     RUN,
-    SCRIPT_TOOLS,
     is_installed,
     script_descriptors,
 )
 from patchbay.config import LISTING_MEMBERS
-from patchbay.descriptors import Descriptor, Problem
+from patchbay.descriptors import SCRIPT_TOOLS, Descriptor, Problem
 from patchbay.suggestions import did_you_mean, find_similar_names
 
 SEARCH, CALL = "search_tools", "call_tool"

@@ -26,7 +26,7 @@ from patchbay.catalogue.watching.folder_lock import lock_folder
 from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cid import cid_of
-from patchbay.errors import ContentError, InvalidParams, Refused, StaleUpdate
+from patchbay.errors import ConfigError, ContentError, InvalidParams, Refused, StaleUpdate
 from patchbay.kind import code_endings, kind_named
 from patchbay.store import Store
 from patchbay.topics import DROP_INS, SERVERS
@@ -82,7 +82,7 @@ class ServerEditor:
             if now is None or now.definition_cid != base:
                 raise StaleUpdate(f"{name} was not saved: another configuration was saved meanwhile")
             self._check_imported(name, mark)
-            self._write({mark.file: data})
+            self._write({mark.file: self._with_paths(mark.file, data)})
 
     def names(
         self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
@@ -168,11 +168,24 @@ class ServerEditor:
                 raise StaleUpdate(f"the file {file} was saved just now and is not imported yet; nothing was changed")
 
     def _file_cid(self, file: str) -> str | None:
-        """Return the CID of a file's content; None without a readable file."""
+        """Return the CID of a file's content as the watcher stores it; None without a readable file."""
         try:
-            return cid_of((self._folder / file).read_bytes())
-        except OSError:
+            data = (self._folder / file).read_bytes()
+            if file.endswith(".json"):
+                data = ReferencedFiles(self._folder, self._store.blobs).resolve_scripts(file, data)
+            return cid_of(data)
+        except (OSError, ContentError):
             return None
+
+    def _with_paths(self, file: str, data: bytes) -> bytes:
+        """Return a new configuration with the paths of scripts that its file has. Raises Refused."""
+        try:
+            before = (self._folder / file).read_bytes()
+            return ReferencedFiles(self._folder, self._store.blobs).keep_paths(file, data, before)
+        except OSError:
+            return data
+        except ConfigError as problem:
+            raise Refused(f"at {problem.path}: {problem.expected}; nothing was saved") from problem
 
     def _config_cid(self, name: str, file: str) -> str | None:
         """Return the CID of the configuration of a definition's file, as the watcher stores it."""

@@ -11,20 +11,16 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from patchbay.descriptors import Descriptor
+from patchbay.descriptors import SCRIPT_TOOLS, Descriptor
+from patchbay.python_functions.script_function import MAX_CODE_CHARACTERS
 
-FIND, RUN = "find_tools", "run_script"
-
-SCRIPT_TOOLS = (FIND, RUN)
+FIND, RUN = SCRIPT_TOOLS
 
 OFF, ALSO, ONLY = "off", "also", "only"
 """The values of `scripts`: no scripts, the two tools beside the others, or in place of them."""
 
 MAX_FOUND_TOOLS, DEFAULT_FOUND_TOOLS = 50, 10
 """Limit, and default, of the tools that one search describes."""
-
-MAX_CODE_CHARACTERS = 100_000
-"""Characters of one script."""
 
 MAX_INPUTS = 100
 """Names that a script gets as `inputs`."""
@@ -96,6 +92,12 @@ _RUN_INPUT: dict[str, Any] = {
             "maxProperties": MAX_INPUTS,
             "description": "Values that the script uses by these names.",
         },
+        "rehearse": {
+            "type": "boolean",
+            "default": False,
+            "description": "Make only the calls of tools that read, and return the others up to the first place where "
+            "the script needs a result of one.",
+        },
     },
     "required": ["code"],
     "additionalProperties": False,
@@ -124,6 +126,21 @@ _RUN_OUTPUT: dict[str, Any] = {
             },
         },
         "run": {"type": "string", "description": "The id of the run, which is in the records of its calls."},
+        "rehearsed": {
+            "type": "array",
+            "description": "Of a rehearsal: the calls that were not made, in the order of the script.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "tool": {"type": "string", "description": "The module and the function."},
+                    "line": {"type": "integer", "description": "The line of the script."},
+                    "name": {"type": "string", "description": "The server and the tool."},
+                    "digest": {"type": "string", "description": "The digest of the tool."},
+                    "arguments": {"type": "object", "description": "The exact arguments."},
+                },
+                "required": ["tool", "line", "name", "digest", "arguments"],
+            },
+        },
     },
     "required": ["value", "calls", "run"],
 }

@@ -12,8 +12,7 @@ from patchbay.activation import Call, Conceal, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.rows import is_room_name
-from patchbay.catalogue.script_tools import SCRIPT_TOOLS
-from patchbay.descriptors import Descriptor, Problem
+from patchbay.descriptors import SCRIPT_TOOLS, Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import Audience, Packages, kind_named
 from patchbay.pins.enforcement import PinState

@@ -51,7 +51,7 @@ Listener = Callable[[str, Mapping[str, Any]], None]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
 
-STORE_CREATING_COMMANDS = {"call", "put"}
+STORE_CREATING_COMMANDS = {"call", "put", "run"}
 """Commands that run tools of the local hub, and may therefore create its store."""
 
 

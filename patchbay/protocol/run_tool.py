@@ -19,10 +19,9 @@ from patchbay.activation import Call, CallPlace, Events
 from patchbay.activity.call_recording import CallRecording
 from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.catalogue_hub import CatalogueHub
-from patchbay.catalogue.script_tools import SCRIPT_TOOLS
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS
-from patchbay.descriptors import Descriptor
+from patchbay.descriptors import SCRIPT_TOOLS, Descriptor
 from patchbay.errors import OverQuota, ResourceNotFound, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
 from patchbay.protocol.linked_arguments import resolve_links

@@ -10,8 +10,10 @@ from patchbay.access.principals import LOCAL
 from patchbay.activation import Call, Events
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue_hub import CatalogueHub
+from patchbay.catalogue.script_tools import NOT_INSTALLED, is_installed
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
+from patchbay.errors import ToolFailed
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, terms_of_inner_call
@@ -24,6 +26,15 @@ CountCall = Callable[[Any, str], float]
 
 FindExact = Callable[[Server, Descriptor, Mapping[str, Any], str, Any], AskedCall | None]
 """Returns a call of a sender (its id, and itself) that needs an approval; None for one that needs none."""
+
+
+def run_saved_script(server: Server, script: Any, arguments: dict[str, Any], call: Call) -> Events:
+    """Return the events of a script that is a tool; the first one loads the interpreter. Raises ToolFailed."""
+    if not is_installed():
+        raise ToolFailed(NOT_INSTALLED)
+    from patchbay.scripting.saved import run_saved
+
+    return run_saved(server, script, arguments, call)
 
 
 class RecordedCall:
@@ -40,6 +51,8 @@ class RecordedCall:
     ) -> None:
         self.result: Mapping[str, Any] = {}
         """The whole result, after the last event."""
+        self.line = self.number = 0
+        """The line of the script, and the number of the call among those of its run."""
         self._calls = calls
         self._hub = hub
         self._server = server
@@ -58,6 +71,7 @@ class RecordedCall:
         outer, server, descriptor = self._outer, self._server, self._descriptor
         wire = TransportInfo(server.name, sender=outer.sender if outer.sender is not None else LOCAL, way=WAY)
         with self._calls.activity.begin("tools/call", descriptor.name, server, wire, self._arguments) as record:
+            record.script_place = (self.line, self.number, outer.run_depth)
             delay = self._calls.count(outer.sender, owner_of(server, descriptor))
             if delay:
                 outer.cancelled.wait(delay)

@@ -142,7 +142,7 @@ class FunctionReader:
         for function in self._scope.functions():
             if function.name.startswith("_") or function.name in helpers:
                 continue
-            tool = self._read(function)
+            tool = self.read_function(function)
             if isinstance(tool, Descriptor):
                 descriptors.append(tool)
             else:
@@ -154,7 +154,7 @@ class FunctionReader:
         problems += faults
         return Discovery(tuple(descriptors), tuple(problems), description)
 
-    def _read(self, function: FunctionNode) -> Descriptor | str:
+    def read_function(self, function: FunctionNode) -> Descriptor | str:
         """Return a function as a descriptor, or the sentence that explains why it is not listed."""
         name = self._server if function.name == "main" else function.name
         reason = self._unlistable(function) or self._misnamed(function, name)

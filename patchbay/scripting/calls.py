@@ -29,9 +29,14 @@ MAX_SLEEP_SECONDS = 3600.0
 
 
 class InnerCall(Protocol):
-    """One call of a tool for a script: its events, and afterwards its result."""
+    """One call of a tool for a script: its events, and afterwards its result.
+
+    `line` and `number` are for its record: the line of the script, and its number among the calls of the run.
+    """
 
     result: Mapping[str, Any]
+    line: int
+    number: int
 
     def find_question(self) -> AskedCall | None:
         """Return the exact call if it needs an approval that it does not have; None if it may run."""
@@ -57,6 +62,9 @@ class PlannedCall:
     arguments: dict[str, Any]
     """What the tool gets; empty again after the call, so that the memory of the hub does not keep it."""
 
+    number: int = 0
+    """Its place among the calls of the run, from 1 on, in the order in which they begin."""
+
     ms: float = 0.0
     has_failed: bool = False
     answer: dict[str, Any] | None = None
@@ -73,6 +81,12 @@ class PlannedCall:
 
     is_refused: bool = False
 
+    def exact_row(self) -> dict[str, Any]:
+        """Return a call that is not made as the result of a rehearsal shows it: its tool, its digest, its arguments."""
+        tool = self.tool
+        named = {"tool": self.name, "line": self.line, "digest": tool.descriptor.digest}
+        return {**named, "name": f"{tool.server}.{tool.descriptor.name}", "arguments": self.arguments}
+
     def row(self) -> dict[str, Any]:
         """Return the call as the result of the run shows it."""
         row = {"tool": self.name, "line": self.line, "ms": round(self.ms, 1)}
@@ -80,11 +94,16 @@ class PlannedCall:
         return row | ({"refused": True} if self.is_refused else {})
 
 
+class RehearsalEnded(Exception):
+    """A rehearsed script waits for the result of a call that is not made."""
+
+
 @dataclass
 class ScriptCalls:
     """The calls and the sleeps of one run. `begin` prepares a call, `call` is that of the run itself.
 
     With `may_wait`, calls that need an approval go to `waiting`. `claim` is that of a run that was suspended before.
+    With `rehearses`, calls of tools that may change something are collected in `held`, and never made.
     """
 
     call: Call
@@ -95,6 +114,11 @@ class ScriptCalls:
     waiting: dict[int, PlannedCall] = field(default_factory=dict)
     """The calls that need an approval, by the ids of the interpreter."""
 
+    earlier: int = 0
+    """The calls that the run made before it was suspended."""
+
+    rehearses: bool = False
+    held: list[PlannedCall] = field(default_factory=list)
     made: list[PlannedCall] = field(default_factory=list)
     """All calls that began, in the order in which the script asked for them."""
 
@@ -107,7 +131,10 @@ class ScriptCalls:
     def plan(self, id: int, planned: PlannedCall) -> None:
         """Note a call that begins when the script waits. Raises LimitReached."""
         self.budget.take_call()
-        self._planned[id] = planned
+        if self.rehearses and not planned.tool.only_reads:
+            self.held.append(planned)
+        else:
+            self._planned[id] = planned
 
     def plan_approved(self, id: int, planned: PlannedCall) -> None:
         """Note a call of a suspended run, which counted for the budget when the script asked for it."""
@@ -134,12 +161,14 @@ class ScriptCalls:
     def settle(self) -> Iterator[Event]:
         """Begin the planned calls, and wait until one call or sleep is over: `take_answers` has it then.
 
-        Raises LimitReached.
+        Raises LimitReached, and RehearsalEnded when only calls that are not made could give the script something.
         """
+        if self.rehearses and not (self._planned or self._running or self._sleeps or not self._ended.empty()):
+            raise RehearsalEnded
         if len(self._planned) == 1 and not self._running and not self._sleeps:
             ((id, planned),) = self._planned.items()
             self._planned.clear()
-            self.made.append(planned)
+            self._note_begun(planned)
             self._running[id] = planned
             yield from self._run_here(planned)
             self._ended.put(id)
@@ -186,11 +215,15 @@ class ScriptCalls:
             return next_sleep <= seconds
         return True
 
+    def _note_begun(self, planned: PlannedCall) -> None:
+        self.made.append(planned)
+        planned.number = self.earlier + len(self.made)
+
     def _start_planned(self) -> None:
         while self._planned and len(self._running) < self.budget.limits.parallel:
             id = min(self._planned)
             planned = self._running[id] = self._planned.pop(id)
-            self.made.append(planned)
+            self._note_begun(planned)
             run_in_background("call of a script", self._run_apart, id, planned)
 
     def _run_apart(self, id: int, planned: PlannedCall) -> None:
@@ -225,6 +258,7 @@ class ScriptCalls:
         """
         paused = time.monotonic()
         inner = self.begin(planned.tool, planned.arguments, planned.approval)
+        inner.line, inner.number = planned.line, planned.number
         if self.may_wait and not planned.approval:
             planned.question = inner.find_question()
             if planned.question is not None:

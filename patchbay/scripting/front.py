@@ -18,13 +18,11 @@ from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import ACTIVITY
 from patchbay.errors import ToolFailed
 from patchbay.events import Text
+from patchbay.python_functions.script_function import RUN_SECONDS
 from patchbay.scripting.modules import describe_tools, modules_of, recorded_mode
 
 KEPT_AS = "/scripts"
 """The name under which the hub holds its runs, to close them when it stops; no server can have it."""
-
-TIMEOUT_SECONDS = 90.0
-"""Seconds of one call of `run_script`: more than a run may take, so that the run itself says which limit it reached."""
 
 NOTHING_FOUND = "No tool has any of these words. Try other words, or an empty query for the first tools."
 
@@ -45,7 +43,7 @@ def _build_front(server: Server) -> Server:
         if call.target["script"] == FIND:
             yield Text(_find(server, search, call.arguments))
         else:
-            yield from _runs_of(call).run(server, call)
+            yield from runs_of(call).run(server, call)
 
     return Server(
         server.name,
@@ -55,7 +53,7 @@ def _build_front(server: Server) -> Server:
         tools=script_descriptors(server.found_tools, name_owners(server.found_tools)),
         handler=handle,
         pinned=server.pinned,
-        timeout=TIMEOUT_SECONDS,
+        timeout=RUN_SECONDS,
     )
 
 
@@ -64,7 +62,7 @@ def _find(server: Server, search: ToolSearch, arguments: dict[str, Any]) -> str:
     return describe_tools(modules_of(server), names) if names else NOTHING_FOUND
 
 
-def _runs_of(call: Call) -> Any:
+def runs_of(call: Call) -> Any:
     """Return the runs of this process, which begin with its first script."""
     from patchbay.scripting.runs import ScriptRuns
 

@@ -32,6 +32,12 @@ class ScriptTool:
     public: str
     pinned: Server | None = None
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether the tool says that it changes nothing. A toolset may only be stricter about it than the origin."""
+        hints = self.descriptor.wire.get("annotations")
+        return isinstance(hints, Mapping) and hints.get("readOnlyHint") is True
+
 
 class ScriptModule:
     """The module of one server: its name, and its tools by the names of their functions."""

@@ -61,7 +61,8 @@ class ScriptRuns:
             return
         # A tool that called the script waits for it here, and a version of a server is not there for ever.
         durable = None
-        if scripts is not None and not call.run and len(call.chain) <= 1 and not server.pinned:
+        is_kept = not (call.run or server.pinned or call.arguments.get("rehearse"))
+        if scripts is not None and is_kept and len(call.chain) <= 1:
             head = _new_head(server, call, scripts.runs.store.now())
             known = scripts.runs.find(head.principal, head.server, head.script)
             if known is not None:

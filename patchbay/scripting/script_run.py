@@ -29,8 +29,8 @@ from patchbay.access.principals import LOCAL
 from patchbay.activation import PAUSE, Call, CancelFlag, Events, slices
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
-from patchbay.events import Event
-from patchbay.scripting.calls import InnerCall, PlannedCall, ScriptCalls
+from patchbay.events import Content, Data, Event, Text
+from patchbay.scripting.calls import InnerCall, PlannedCall, RehearsalEnded, ScriptCalls
 from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
 from patchbay.scripting.following import outcome_events
 from patchbay.scripting.interpreters import Interpreter
@@ -46,7 +46,7 @@ from patchbay.scripting.modules import (
 from patchbay.scripting.stubs.names import identifier
 from patchbay.scripting.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.suspension import Suspension, WaitingCall
-from patchbay.scripting.values import plain_value
+from patchbay.scripting.values import compact_json, plain_value
 
 CHANGED = "it has changed since the script began: find the tools again, and run it again"
 
@@ -128,7 +128,10 @@ class ScriptRun:
         self._output = _Output(output_bytes, interpreter.kill, before.printed if before is not None else "")
         self._flag = CancelFlag()
         claim = resumed.claim if resumed is not None else None
-        self._calls = ScriptCalls(call, budget, self._begin, durable is not None, claim)
+        rehearses = call.arguments.get("rehearse") is True
+        self._calls = ScriptCalls(
+            call, budget, self._begin, durable is not None, claim, earlier=len(self._earlier), rehearses=rehearses
+        )
         self._line = before.line if before is not None else 0
 
     def events(self) -> Events:
@@ -137,11 +140,13 @@ class ScriptRun:
         Raises ToolFailed with the reason and the line, LostClaim.
         """
         check_inputs(self._inputs)
-        value, failure = None, ""
+        value, failure, has_value = None, "", True
         try:
             value = yield from self._drive()
         except LostClaim:
             raise
+        except RehearsalEnded:
+            has_value = False
         except MontyError as problem:
             self.is_whole = is_harmless(problem)
             failure = self._with_calls(self._explain(problem))
@@ -159,7 +164,22 @@ class ScriptRun:
             except ToolFailed as problem:
                 failure = self._with_calls(f"the value of the script cannot be returned: {problem.message}")
         self.outcome = Outcome(self._output.text, None if failure else value, self._rows(), failure)
-        yield from outcome_events(self.outcome, self._call.run)
+        if self._calls.rehearses and not failure:
+            yield from self._rehearsed(value, has_value)
+        else:
+            yield from outcome_events(self.outcome, self._call.run)
+
+    def _rehearsed(self, value: Any, has_value: bool) -> Iterator[Event]:
+        """Yield what a rehearsal printed, the calls that it did not make, and its value if it has one."""
+        held = self._calls.held
+        lines = [f"line {one.line}: {one.name}({_as_arguments(one.arguments)})" for one in held]
+        if self._output.text:
+            yield Text(self._output.text)
+        yield Text("\n".join([f"Calls that may change something, and were not made: {len(held)}", *lines]))
+        if has_value:
+            yield Content({"type": "text", "text": value if isinstance(value, str) else compact_json(value)})
+        rows = {"calls": self._rows(), "run": self._call.run, "rehearsed": [one.exact_row() for one in held]}
+        yield Data({"value": value, **rows}, text="")
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return the calls of the whole run, as its result shows them."""
@@ -383,6 +403,10 @@ def _state_of(approvals: Approvals, id: str) -> str:
 def _unknown_tool(name: str) -> ScriptTool:
     """Stand for a tool that is no longer there, in the row of its call."""
     return ScriptTool("", Descriptor("tool", name, {}), name)
+
+
+def _as_arguments(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={compact_json(value)}" for name, value in arguments.items())
 
 
 def _external_module(functions: list[str], module: ScriptModule) -> ExternalModule:

@@ -44,6 +44,7 @@ from patchbay.web.operator.pasting import pasting_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.registry import registry_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.operator.switching import switching_blueprint
 from patchbay.web.operator.toolsets import toolsets_blueprint
@@ -59,6 +60,7 @@ from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.schedules import list_failed_schedules, schedules_blueprint
+from patchbay.web.pages.script_runs import script_runs_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
@@ -135,6 +137,8 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(uploads_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
     app.register_blueprint(use_blueprint(site, dispatcher.services.activity))
+    app.register_blueprint(script_runs_blueprint(site, dispatcher))
+    app.register_blueprint(script_trials_blueprint(site))
     app.register_blueprint(rooms_blueprint(site, dispatcher))
     app.register_blueprint(inspecting_blueprint(site, dispatcher, inspected_servers))
     app.register_blueprint(metrics_blueprint(site, dispatcher))

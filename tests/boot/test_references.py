@@ -52,3 +52,16 @@ def test_an_empty_variable_mcps_needs_nothing() -> None:
     for text in ("", " \n", "{}"):
         image = boot.parse_image(encoded(variables=[{"name": "mcps", "definition": text, "enabled": True}]), "a")
         assert boot.missing_cids(image, filled().blobs) == []
+
+
+def test_the_scripts_of_a_toolset_are_needed() -> None:
+    script = b"def f() -> int:\n    return 1\n"
+    definition = boot.canonical_json({"kind": "toolset", "tools": {"f": {"script": f"cid://{cid_of(script)}"}}})
+    row = {"name": "a", "definition_cid": cid_of(definition), "kind": "static", "enabled": True}
+    image = boot.parse_image(encoded(servers=[row], variables=[], templates=[]), "a")
+    store = MemoryStore()
+    assert boot.missing_cids(image, store.blobs) == [cid_of(definition)]
+    store.blobs.put(definition)
+    assert boot.missing_cids(image, store.blobs) == [cid_of(script)]
+    store.blobs.put(script)
+    assert boot.missing_cids(image, store.blobs) == []

@@ -19,18 +19,26 @@ from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.new_servers import check_new, write_configuration
 from patchbay.catalogue.operating.server_settings import read_settings, save_settings
 from patchbay.catalogue.operating.switching import check_changeable
-from patchbay.catalogue.operating.toolsets import TOOLSET, DraftedToolset, ToolsetDrafts, as_pattern, to_text
+from patchbay.catalogue.operating.toolsets import (
+    TOOLSET,
+    DraftedToolset,
+    ToolsetDrafts,
+    as_pattern,
+    describe_problem,
+    to_text,
+)
 from patchbay.catalogue.servers import Server, unknown_server
 from patchbay.descriptors import Descriptor
 from patchbay.entry_patterns import covers, fits, splits
 from patchbay.errors import ConfigError
+from patchbay.python_functions.script_texts import SCRIPT_ORIGIN, is_script_tool
 from patchbay.store import Store
 from patchbay.suggestions import did_you_mean, find_similar_names
 
 ALL_SERVERS = "mcp"
 """The name of the list of all servers in the place of a toolset's."""
 
-ACTIONS = ("new", "add", "remove", "shape")
+ACTIONS = ("new", "add", "remove", "shape", "script")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +46,9 @@ class ToolsetChange:
     """A change of a toolset: `do` is one of ACTIONS.
 
     `entries` are the tools to choose or to take out; `tool` is the one to shape, and `shape` what it shows then
-    (`new_name`, `title`, `description`, `arguments`). `title` and `description` are those of a new toolset; `called`
-    are entries of it that may not be there any more.
+    (`new_name`, `title`, `description`, `arguments`, `script`); `script` is the text of a new tool that is a script, by
+    the name `tool`. `title` and `description` are those of a new toolset; `called` are entries of it that may not be
+    there any more.
     """
 
     do: str
@@ -49,6 +58,7 @@ class ToolsetChange:
     title: str = ""
     description: str = ""
     called: tuple[str, ...] = ()
+    script: str = ""
 
 
 class Servers(Protocol):
@@ -136,6 +146,8 @@ class Toolsets:
             return self.drafts.remove(server.name, fields, change.entries, server.tools)
         if change.do == "shape":
             return self.drafts.shape(server.name, fields, change.tool, server.tools, **change.shape)
+        if change.do == "script":
+            return self.drafts.add_script(server.name, fields, change.tool, change.script)
         raise ConfigError("do", "", f"expected one of {', '.join(ACTIONS)}; it is {change.do!r:.40}")
 
     def create(self, name: str, drafted: DraftedToolset) -> None:
@@ -175,7 +187,7 @@ class Toolsets:
         server = self._servers.aggregate() if name == ALL_SERVERS else self._servers.find_any(name)
         if server is None:
             raise unknown_server(name, [one.name for one in self._servers.all()])
-        problems = [f"{one.where}: {one.reason}" for one in server.problems]
+        problems = [f"{one.where}: {describe_problem(one)}" for one in server.problems]
         if name == ALL_SERVERS:
             problems = [one for one in problems if one.startswith(("listing.", "variables/listing"))]
         unlisted = sorted(self._servers.listing.unlisted) if name == ALL_SERVERS else []
@@ -249,7 +261,7 @@ def _price_tool(tool: Descriptor, size: int) -> dict[str, Any]:
     server, name = owner or ("", "")
     return {
         "name": tool.name,
-        "from": f"{server}.{name}" if owner else "",
+        "from": f"{server}.{name}" if owner else SCRIPT_ORIGIN if is_script_tool(tool.wire) else "",
         "server": server,  # apart from its tool, because both names may have dots
         "tool": name,
         "description": " ".join(str(tool.wire.get("description") or "").split())[:200],

@@ -137,6 +137,20 @@ class ToolsetDrafts:
         _check(drafted)
         return drafted
 
+    def add_script(self, name: str, fields: Mapping[str, Any], tool: str, script: str) -> DraftedToolset:
+        """Add a script as a tool. Raises ConfigError, with the line for a fault of the script."""
+        changed = copy_fields(fields)
+        tools = changed.setdefault("tools", {})
+        if tool in tools:
+            raise ConfigError(name, f"tools.{tool}", "expected another name: a tool of the toolset has this one")
+        tools[tool] = {"script": script}
+        drafted = self.draft(name, _without_empty(changed))
+        _check(drafted)
+        wrong = drafted.problems_of(tool)
+        if wrong:
+            raise ConfigError(name, wrong[0].where, describe_problem(wrong[0]))
+        return drafted
+
     def shape(
         self, name: str, fields: Mapping[str, Any], tool: str, tools: Mapping[str, Descriptor], **changes: Any
     ) -> DraftedToolset:
@@ -165,8 +179,13 @@ class ToolsetDrafts:
         _check(drafted)
         wrong = drafted.problems_of(shown)
         if wrong:
-            raise ConfigError(name, wrong[0].where, wrong[0].reason)
+            raise ConfigError(name, wrong[0].where, describe_problem(wrong[0]))
         return drafted
+
+
+def describe_problem(problem: Problem) -> str:
+    """Return the reason of a problem, with the line of a script that it is about."""
+    return f"{problem.reason} (line {problem.line})" if problem.line is not None else problem.reason
 
 
 def to_text(fields: Mapping[str, Any]) -> str:
@@ -191,7 +210,8 @@ def as_pattern(entry: str) -> str:
 
 
 def _origin_of(named: Any) -> str:
-    return str(named["from"] if isinstance(named, Mapping) else named)
+    """Return the origin of a named tool; "" for a script, which has none."""
+    return str(named.get("from", "") if isinstance(named, Mapping) else named)
 
 
 def _is_chosen(fields: Mapping[str, Any], pattern: str, split: Split) -> bool:
@@ -208,16 +228,16 @@ def _take_out(name: str, fields: Fields, entry: str, tools: Mapping[str, Descrip
     pattern, own = as_pattern(entry), fields.get("tools", {})
     if entry in own:
         pattern = _origin_of(own.pop(entry))
-        if not _covered(fields, pattern, split):
+        if not pattern or not _covered(fields, pattern, split):
             return
     elif pattern in fields.get("include", ()):
         fields["include"].remove(pattern)
-        if not any(covers(pattern, *split(_origin_of(one))) for one in own.values()):
+        if not any(covers(pattern, *split(origin)) for one in own.values() if (origin := _origin_of(one))):
             return
     origins = {tool: one.origins[0] for tool, one in tools.items() if one.origins}
     names = {tool: f"{one.server}.{one.name}" for tool, one in origins.items()}
     pattern = names.get(entry, pattern)
-    named = [tool for tool, one in own.items() if covers(pattern, *split(_origin_of(one)))]
+    named = [tool for tool, one in own.items() if (origin := _origin_of(one)) and covers(pattern, *split(origin))]
     for tool in named:
         del own[tool]
     if pattern in fields.get("include", ()):

@@ -1,7 +1,7 @@
 """The watched folder: a saved file becomes a server, a removed file removes its server.
 
     hello.py, hello.sh     a server with code; hello.mcp.json beside it is its configuration
-    hello.json             a server without code
+    hello.json             a server without code; a script that a toolset names by its path is no server
     clients.json           the servers of its section `mcpServers` or `servers`, as MCP clients write it
 
 The folder is scanned after each change that the kernel reports (`following.py`). A file is imported when two scans
@@ -190,6 +190,7 @@ class WatchedFolder:
         ranks = {ending: rank for rank, ending in enumerate(kinds)}
         cids = {file: stored[""] for file, (_, stored) in self._cids.items() if "" in stored}
         codes, with_apps = code_endings(), self._references.files_with_apps()
+        scripts = self._references.scripts(files)
         described, self._described = self._described, {}
         for _, file in sorted([(ranks[ending_of(file)], file) for file in files]):
             if file.endswith(CONFIG_ENDING):
@@ -199,7 +200,7 @@ class WatchedFolder:
                         f"expected {' or '.join(beside)} beside it, because this file is only a configuration"
                     )
                 continue
-            if file in self._client_files:
+            if file in self._client_files or file in scripts:
                 continue
             name, kind = server_of(file), kinds[ending_of(file)]
             problem = name_problem(name)
@@ -292,6 +293,8 @@ class WatchedFolder:
                 return self._references.resolve(file, with_auto_discover(data))
             self._references.note_apps(file, data)
             found = read_client_file(data, file) if file.endswith(".json") else None
+            if file.endswith(".json") and found is None:
+                data = self._references.resolve_scripts(file, data)
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"
             return None

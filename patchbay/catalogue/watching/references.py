@@ -1,4 +1,4 @@
-"""Transforms and apps that a drop-in names by a path: the path is replaced by the CID of the file.
+"""Transforms, apps and scripts that a drop-in names by a path: the path is replaced by the CID of the file.
 
 A path leads from the watched folder to a file below it. The stored configuration contains the CID of the content, so
 that its own CID covers everything that is served. The watcher asks `signatures` whether one of these files changed.
@@ -7,6 +7,7 @@ that its own CID covers everything that is served. The watcher asks `signatures`
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from os.path import normpath
 from pathlib import Path, PurePath
 
 import orjson
@@ -16,6 +17,7 @@ from patchbay.cid import is_cid
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file
 from patchbay.kind import known_kinds
+from patchbay.python_functions.script_texts import CID_PREFIX, is_script_path, scripts_of, with_scripts
 from patchbay.store import Blobs
 
 TRANSFORM_FIELD_ENDING = "_transform_cid"
@@ -34,13 +36,14 @@ Signature = tuple[int, int, int, int]
 
 
 class ReferencedFiles:
-    """The transforms and apps that the drop-ins of one folder name by a path."""
+    """The transforms, apps and scripts that the drop-ins of one folder name by a path."""
 
     def __init__(self, folder: Path, blobs: Blobs) -> None:
         self._folder = folder
         self._blobs = blobs
         self._named: dict[str, tuple[str, ...]] = {}
         self._apps: dict[str, dict[str, str]] = {}
+        self._scripts: dict[str, frozenset[str]] = {}
 
     def signatures(self, file: str) -> Mapping[str, Signature | None]:
         """Return the state of each file that a drop-in named at its last read; None for a missing file."""
@@ -82,6 +85,49 @@ class ReferencedFiles:
         paths = next((kind.app_files(source) for kind in known_kinds() if ending in kind.endings), ())
         self._named[file], self._apps[file] = paths, {}
         self._apps[file] = {path: self._store_file(file, "UI", path, APP) for path in paths}
+
+    def resolve_scripts(self, file: str, data: bytes) -> bytes:
+        """Replace the path of each script in the definition of a toolset by `cid://` and its CID. Raises ConfigError.
+
+        Data that is not a JSON object stays as it is.
+        """
+        try:
+            fields = parse_file(data)
+        except ParseError:
+            fields = None
+        paths = {name: path for name, path in scripts_of(fields).items() if is_script_path(path)}
+        self._named[file] = tuple(paths.values())
+        self._scripts[file] = frozenset(map(normpath, paths.values()))
+        if not paths:
+            return data
+        found = {
+            name: f"{CID_PREFIX}{self._store_file(file, f'tools.{name}.script', path, 'the text, the CID or the file')}"
+            for name, path in paths.items()
+        }
+        return orjson.dumps(with_scripts(fields, found), option=orjson.OPT_INDENT_2) + b"\n"
+
+    def scripts(self, files: Container[str]) -> frozenset[str]:
+        """Return the paths of the scripts that these drop-ins name: such a file is no server of its own."""
+        return frozenset[str]().union(*(paths for file, paths in self._scripts.items() if file in files))
+
+    def keep_paths(self, file: str, data: bytes, before: bytes) -> bytes:
+        """Return the new text of a file with the paths of scripts that the text `before` has.
+
+        Raises ConfigError for a script that is in a file and would be another one.
+        """
+        try:
+            fields, known = parse_file(data), parse_file(before)
+        except ParseError:
+            return data
+        now = scripts_of(fields)
+        paths = {name: path for name, path in scripts_of(known).items() if is_script_path(path) and name in now}
+        for name, path in paths.items():
+            stored = self._store_file(file, f"tools.{name}.script", path, "a file")
+            if now[name] not in (path, f"{CID_PREFIX}{stored}"):
+                raise ConfigError(
+                    file, f"tools.{name}.script", f"expected no other script: it is the file {path}; edit that"
+                )
+        return orjson.dumps(with_scripts(fields, paths), option=orjson.OPT_INDENT_2) + b"\n" if paths else data
 
     def files_with_apps(self) -> frozenset[str]:
         """Return the definitions that name files as their apps."""

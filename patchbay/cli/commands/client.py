@@ -36,6 +36,10 @@ CLIENT = {
         "Send the records of a pipe to a tool or a file.",
     ),
     "call": LateCommand("patchbay.cli.commands.calling:call", "Call a tool."),
+    "run": LateCommand(
+        "patchbay.cli.commands.scripts:run",
+        "Run the Python file SCRIPT, which calls tools.",
+    ),
     "read": LateCommand("patchbay.cli.commands.calling:read", "Read a resource."),
     "prompt": LateCommand("patchbay.cli.commands.calling:prompt", "Get a prompt: one record for each message."),
     "mcp": LateCommand("patchbay.cli.commands.mcp:mcp", "Explore an MCP server before you make a profile of it."),

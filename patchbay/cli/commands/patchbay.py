@@ -215,7 +215,7 @@ SECTIONS = {
         *("toolset", "secret", "account"),
     ),
     "Call": (
-        *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),
+        *("inspect", "call", "run", "read", "prompt", "cat", "head", "tail", "filter", "put"),
         "mcp",
         "profile",
         "connections",

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchbay.cid import is_cid
 from patchbay.config import LISTING_MEMBERS
+from patchbay.descriptors import SCRIPT_TOOLS
 from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
+from patchbay.python_functions.script_texts import CID_PREFIX, is_script_path
 from patchbay.shaping.tools import AS_IT_IS, ToolShape, check_shape, parse_shape
 from patchbay.uri_spellings import covers_any_spelling
 
@@ -27,10 +30,14 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's."""
+    """A tool that the configuration names: its origin as `server.tool`, and what it shows in place of the origin's.
+
+    A tool that is a script has no origin: `script` is its text, or `cid://` and the CID of a text that the hub lacks.
+    """
 
     origin: str
     shape: ToolShape = AS_IT_IS
+    script: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Toolset:
     @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of the entries that it may choose."""
-        tools = (*self.include, *(one.origin for one in self.tools.values()))
+        tools = (*self.include, *(one.origin for one in self.tools.values() if one.origin))
         # A pattern of URIs may choose resources of any server.
         resources = tuple(EVERYTHING if is_uri_pattern(one) else one for one in self.resources)
         return (*tools, *resources, *self.prompts)
@@ -86,13 +93,13 @@ def patterns_of(fields: Mapping[str, Any]) -> Sequence[str]:
 def _named_tool(given: str | Mapping[str, Any]) -> NamedTool:
     if isinstance(given, str):
         return NamedTool(given)
-    return NamedTool(given["from"], parse_shape(given))
+    return NamedTool(given.get("from", ""), parse_shape(given), given.get("script", ""))
 
 
 def check_fields(fields: Mapping[str, Any], where: str) -> None:
     """Check the fields that make a toolset. Raises ConfigError with the place of the first that is wrong."""
     toolset = parse_fields(fields)
-    if not toolset.patterns:
+    if not toolset.patterns and not any(one.script for one in toolset.tools.values()):
         sentence = 'expected "include", "tools", "resources" or "prompts": a toolset chooses entries of other servers'
         raise ConfigError(where, "", sentence)
     for member in LISTING_MEMBERS:
@@ -105,12 +112,28 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
             if member not in ("resources", "exclude") or not is_uri_pattern(pattern):
                 _check_pattern(pattern, where, f"{member}.{number}")
     for name, tool in toolset.tools.items():
+        if tool.script:
+            _check_script(name, tool.script, where)
+            check_shape(fields["tools"][name], where, f"tools.{name}")
+            continue
         path = f"tools.{name}" if isinstance(fields["tools"][name], str) else f"tools.{name}.from"
         _check_pattern(tool.origin, where, path)
         if "." not in tool.origin or _WILDCARDS.search(tool.origin):
             raise ConfigError(where, path, f"expected one tool, such as git.git_log; this is {tool.origin!r:.80}")
         if not isinstance(fields["tools"][name], str):
             check_shape(fields["tools"][name], where, f"tools.{name}")
+
+
+def _check_script(name: str, script: str, where: str) -> None:
+    """Check a tool that is a script, without its text. Raises ConfigError."""
+    if name in SCRIPT_TOOLS:
+        sentence = "expected another name: the hub runs scripts by a tool of this name"
+        raise ConfigError(where, f"tools.{name}", sentence)
+    if script.startswith(CID_PREFIX) and not is_cid(script.removeprefix(CID_PREFIX)):
+        raise ConfigError(where, f"tools.{name}.script", f"expected a CID after cid://; got {script!r:.80}")
+    if is_script_path(script):
+        sentence = f"expected the text of a script, or cid:// and its CID; {script[:80]} is a path, which only a file"
+        raise ConfigError(where, f"tools.{name}.script", f"{sentence} of the servers folder may name")
 
 
 def is_uri_pattern(pattern: str) -> bool:

@@ -7,16 +7,27 @@ Its tools are made anew whenever one of these servers changes. A call goes to th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor
-from patchbay.kind import Composed, Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
+from patchbay.kind import (
+    Composed,
+    Configuration,
+    ConfiguredServer,
+    Confinement,
+    Fields,
+    Kind,
+    OriginServer,
+    ServerParts,
+)
 from patchbay.kinds.toolset.app_links import is_app, with_public_links
 from patchbay.kinds.toolset.audience import audience_of
 from patchbay.kinds.toolset.configuration import check_fields, parse_fields, patterns_of
 from patchbay.kinds.toolset.entries import ENTRY, make_tools
 from patchbay.kinds.toolset.readable_entries import make_readable, origins_of
+from patchbay.kinds.toolset.saved_scripts import MadeScripts, make_script_tools
 from patchbay.kinds.toolset.selection import choose_tools
 from patchbay.shaping.tools import ShapedTool
 
@@ -42,21 +53,39 @@ def _compose(composed: Composed) -> ServerParts:
     toolset = parse_fields(composed.fields)
     chosen, problems = choose_tools(composed, toolset)
     made = make_tools(composed, toolset, chosen)
+    saved = make_script_tools(toolset.tools, made.tools)
     readable = make_readable(composed, toolset, made.apps)
     entries = [*made.tools.values(), *origins_of(readable).values()]
     used = dict.fromkeys([one.origins[0].server for one in entries])
     servers = [composed.servers[name] for name in used]
+    run = _toolset_handler(made.tools, made.shaped, _may_link(composed, made.tools))
     return ServerParts(
-        _toolset_handler(made.tools, made.shaped, _may_link(composed, made.tools)),
-        made.tools,
+        run,
+        made.tools | saved.tools,
         readable.resources,
         readable.templates,
         readable.prompts,
-        problems=(*problems, *made.problems, *readable.problems),
+        problems=(*problems, *made.problems, *saved.problems, *readable.problems),
         via=tuple(dict.fromkeys(way for server in servers for way in server.via)),
         audience=audience_of(servers, entries),
         skills=readable.skills,
+        handler_of=partial(_with_scripts, run, saved) if saved.tools else None,
     )
+
+
+def _with_scripts(run: Handler, saved: MadeScripts, server: OriginServer) -> Handler:
+    """Return the handler of a toolset with scripts, which call the tools of `server`, the toolset itself."""
+
+    def run_script(call: Call) -> Events:
+        name = call.target[ENTRY]
+        script, hub = saved.scripts.get(name), call.hub
+        if script is None:
+            return run(call)
+        assert hub is not None, "a toolset is served by a hub"
+        begin = partial(hub.run_saved_script, server, script, call=call)
+        return saved.shaped[name].run(call, begin) if name in saved.shaped else begin(call.arguments)
+
+    return run_script
 
 
 def _may_link(composed: Composed, tools: Mapping[str, Descriptor]) -> frozenset[str]:

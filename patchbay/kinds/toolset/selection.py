@@ -34,6 +34,8 @@ def choose_tools(composed: Composed, toolset: Toolset) -> tuple[dict[str, Choice
     problems: list[Problem] = []
     chosen: dict[str, Choice] = {}
     for name, named in toolset.tools.items():
+        if named.script:
+            continue
         found = _find_origin(composed, named.origin)
         if isinstance(found, str):
             problems.append(Problem(f"tools.{name}", found))
@@ -41,7 +43,8 @@ def choose_tools(composed: Composed, toolset: Toolset) -> tuple[dict[str, Choice
             chosen[name] = Choice(*found, named)
     taken = {(one.server.name, one.tool.name) for one in chosen.values()}
     included = [one for one in _included(composed, toolset) if (one.server.name, one.tool.name) not in taken]
-    names, refused = _name_included(included, frozenset(chosen))
+    scripts = frozenset(name for name, named in toolset.tools.items() if named.script)
+    names, refused = _name_included(included, frozenset(chosen) | scripts)
     problems += [*refused, *_unmatched(composed, toolset)]
     return chosen | names, problems
 

@@ -165,6 +165,18 @@ _USE = object_of(
     seconds=NUMBER,
 )
 _ORIGINS = array_of(object_of(name=TEXT, server=TEXT, tool=TEXT, version=TEXT))
+_SCRIPT_CALL = object_of(
+    id=TEXT,
+    number=INTEGER,
+    line=INTEGER,
+    depth=INTEGER,
+    name=TEXT,
+    ms=MS,
+    outcome=TEXT,
+    code=nullable(INTEGER),
+    arguments=ANY,
+    answer=ANY,
+)
 _APPROVAL = object_of(
     **dict.fromkeys(
         ("id", "question", "run", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT
@@ -405,7 +417,25 @@ SCHEMAS: dict[str, Schema] = {
         object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=LINK), why=TEXT
     ),
     "CallSummary": object_of(**_CALL),
-    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED, origins=_ORIGINS, run=TEXT),
+    "Call": object_of(
+        **_CALL,
+        arguments=ANY,
+        answer=ANY,
+        moments=_MOMENTS,
+        raised=_RAISED,
+        origins=_ORIGINS,
+        run=TEXT,
+        line=INTEGER,
+    ),
+    "ScriptTrial": object_of(server=schema_ref("Server"), functions=TEXT, why=TEXT, result=nullable(_OBJECT)),
+    "ScriptRun": object_of(
+        id=TEXT,
+        record=nullable(TEXT),
+        server=TEXT,
+        calls=array_of(_SCRIPT_CALL),
+        running=array_of(object_of(name=TEXT, line=INTEGER, at=UNIX)),
+        differences=nullable(array_of(TEXT)),
+    ),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
     "Room": object_of(
         room=object_of(**_ROOM, endpoint=LINK),

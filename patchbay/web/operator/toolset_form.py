@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from patchbay.arguments import validator
 from patchbay.catalogue.operating.toolsets import DraftedToolset, Split, copy_fields
 from patchbay.entry_patterns import covers
 from patchbay.errors import ConfigError, InvalidParams
+from patchbay.python_functions.script_texts import scripts_of
 from patchbay.shaping.arguments import CALLER
 
 Properties = Mapping[str, Any]
@@ -23,6 +25,15 @@ TICK = "choose:"
 PATTERNS = ("resources", "prompts")
 """The fields that the form shows as patterns, one on a line."""
 
+SCRIPT = "script-"
+"""The beginning of the name of the field with the script of a chosen tool; its place in `had` follows."""
+
+NEW_SCRIPT, NEW_NAME = "new-script", "new-script-name"
+"""The names of the fields with the text of a script that becomes a tool, and with the name of the tool."""
+
+SCRIPT_ROW = "script:"
+"""What a tool that is a script has in the list `had` in place of an origin, before its name."""
+
 RESULT = "result-"
 """The beginning of the name of the field with the jq expression of a chosen tool; its place in `had` follows."""
 
@@ -32,8 +43,11 @@ PLACE_TICK = "choose-"
 
 _CONTROLS = {"title": "the title", "description": "what it is for", "tools": "the name of a tool"}
 
+_FUNCTION = re.compile(r"^(?:async +)?def +([A-Za-z]\w*)", re.MULTILINE)
+
 _OF_A_TOOL = {
     "": "the tool",
+    "script": "the script of",
     "description": "the description of",
     "arguments": "the fixed arguments of",
     "result": "the jq expression of",
@@ -49,16 +63,26 @@ class _Row:
     name: str
     is_ticked: bool
 
+    @property
+    def is_script(self) -> bool:
+        """Whether the tool is a script, which has no origin."""
+        return self.origin.startswith(SCRIPT_ROW)
+
 
 def read_form_fields(
-    before: dict[str, Any], fields: dict[str, str], properties_of: Callable[[str], Properties], split: Split
+    before: dict[str, Any],
+    fields: dict[str, str],
+    properties_of: Callable[[str], Properties],
+    text_of: Callable[[str], str],
+    split: Split,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the fields that a form means, and what is wrong in it: what it does not show stays as it is.
 
     The field `choose:ORIGIN` is the tick of a tool that is not chosen yet. `had` has the origins of the chosen tools,
     one on a line, and `choose-PLACE` is the tick of one of them: several may have one origin. An origin that a pattern
     chooses and that has no tick any more is excluded. `before` are the fields that the form showed. `properties_of`
-    returns the schemas of the arguments of an origin, by which a fixed value is read; `split` its server and its tool.
+    returns the schemas of the arguments of an origin, by which a fixed value is read, `text_of` the text of what the
+    field `script` of a tool says, and `split` its server and its tool.
     """
     wanted = copy_fields(before)
     for key in ("title", "description"):
@@ -73,7 +97,7 @@ def read_form_fields(
     dropped = {row.name for row in rows if not row.is_ticked}
     tools = {key: one for key, one in wanted.get("tools", {}).items() if key not in dropped}
     kept = {row.origin for row in rows if row.is_ticked} | {_origin_of(one) for one in tools.values()} | {*added}
-    left_out = list(dict.fromkeys(row.origin for row in rows if row.origin not in kept))
+    left_out = list(dict.fromkeys(row.origin for row in rows if row.origin not in kept and not row.is_script))
     include = [one for one in wanted.get("include", ()) if one not in left_out]
     exclude = [one for one in wanted.get("exclude", ()) if one not in added]
     covered = _covered_by(include, split)
@@ -83,7 +107,9 @@ def read_form_fields(
     wrong: list[str] = []
     for row in rows:
         if row.is_ticked:
+            _replace_script(wanted["tools"], row, fields, text_of)
             wrong += _shape_from_form(wanted, row, fields, properties_of(row.origin))
+    wrong += _add_script(wanted["tools"], fields)
     lists = ("include", "exclude", "tools", *PATTERNS)
     return {key: value for key, value in wanted.items() if value or key not in lists}, wrong
 
@@ -114,11 +140,41 @@ def is_readable(shown: dict[str, Any]) -> bool:
 def _is_named(tool: dict[str, Any]) -> bool:
     given = tool.get("arguments", {})
     return (
-        isinstance(tool.get("from"), str)
+        isinstance(tool.get("from", tool.get("script")), str)
         and isinstance(tool.get("result", ""), str)
         and isinstance(given, dict)
         and all(isinstance(one, dict) for one in given.values())
     )
+
+
+def _replace_script(tools: dict[str, Any], row: _Row, fields: dict[str, str], text_of: Callable[[str], str]) -> None:
+    """Give a chosen tool that is a script the text of the form, if that is another one."""
+    typed = fields.get(f"{SCRIPT}{row.place}", "").strip("\n")
+    said = tools.get(row.name)
+    if row.is_script and typed and isinstance(said, dict) and typed != text_of(said["script"]).strip("\n"):
+        tools[row.name] = {**said, "script": f"{typed}\n"}
+
+
+def _add_script(tools: dict[str, Any], fields: dict[str, str]) -> list[str]:
+    """Add the script that was typed as a new tool; return what is wrong. Without a name it has that of its function."""
+    text = fields.get(NEW_SCRIPT, "").strip("\n")
+    if not text.strip():
+        return []
+    function = _FUNCTION.search(text)
+    name = fields.get(NEW_NAME, "").strip() or (function[1] if function is not None else "")
+    if not name:
+        return ["the new script: expected a function, such as `async def close_stale(days: int) -> int:`"]
+    if name in tools:
+        return [f"the name of the new script: expected another one, because {name} is there already"]
+    tools[name] = {"script": f"{text}\n"}
+    return []
+
+
+def without_taken_script(fields: dict[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
+    """Return the sent form without the new script, once that is among the chosen tools."""
+    text = fields.get(NEW_SCRIPT, "").strip("\n")
+    is_taken = f"{text}\n" in scripts_of(wanted).values()
+    return {key: value for key, value in fields.items() if not (is_taken and key in (NEW_SCRIPT, NEW_NAME))}
 
 
 def _read_rows(fields: dict[str, str]) -> list[_Row]:
@@ -130,7 +186,7 @@ def _read_rows(fields: dict[str, str]) -> list[_Row]:
 
 
 def _origin_of(tool: str | dict[str, Any]) -> str:
-    return str(tool["from"]) if isinstance(tool, dict) else tool
+    return str(tool.get("from", "")) if isinstance(tool, dict) else tool
 
 
 def _covered_by(include: list[str], split: Split) -> Callable[[str], bool]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -19,13 +18,22 @@ from patchbay.activation import CancelFlag
 from patchbay.catalogue.list_prices import count_bytes, describe_price, estimate_tokens
 from patchbay.catalogue.operating.delegated_toolsets import DelegatedToolsets, VisibleServers
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
-from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, Split
+from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, Split, describe_problem
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused, StaleUpdate, UnknownServer
+from patchbay.errors import (
+    ConfigError,
+    ContentError,
+    InvalidParams,
+    PatchbayError,
+    Refused,
+    StaleUpdate,
+    UnknownServer,
+)
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import find_tool, run_tool
+from patchbay.python_functions.script_texts import CID_PREFIX
 from patchbay.web.operator.changes import (
     explain_refusal,
     find_author,
@@ -36,11 +44,13 @@ from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.toolset_form import (
     PATTERNS,
     RESULT,
+    SCRIPT_ROW,
     Properties,
     is_readable,
     name_control,
     read_arguments,
     read_form_fields,
+    without_taken_script,
     write_value,
 )
 from patchbay.web.operator.toolset_scripts import CHOICE, describe_choice, has_own_choice, offer_choice, read_choice
@@ -56,6 +66,9 @@ MAX_SHOWN_TOOLS = 500
 
 MAX_FORM_FIELDS = 20_000
 """Fields of the form: a tick for each offered tool, and seven for each chosen one; `body_limit` limits their bytes."""
+
+_SHAPE = dict.fromkeys(("new_name", "title", "description", "arguments", "script"))
+"""What a command may change about one tool."""
 
 UNKNOWN_PRICE = "not known until the fault of the form is mended; Check says what it is"
 
@@ -165,9 +178,8 @@ class _ToolsetsViews:
             before = _read_shown(fields, before)
         else:  # a stranger brings no expressions that the hub would check
             checked = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
-        read = partial(read_form_fields, before, properties_of=self._properties_of, split=self._toolsets.drafts.split)
-        wanted, wrong = read(fields)
-        as_checked = wanted if checked is fields else read(checked)[0]
+        wanted, wrong = self._read_fields(before, fields)
+        as_checked = wanted if checked is fields else self._read_fields(before, checked)[0]
         drafted = self._toolsets.drafts.draft(target or "new", as_checked)
         drafted = replace(
             drafted, fields=read_choice({**drafted.fields, **wanted}, fields)
@@ -182,7 +194,7 @@ class _ToolsetsViews:
         if problem is None and action.startswith(TRY) and drafted.server is not None:
             name = action.removeprefix(TRY)
             tried = {name: self._try(drafted.server, name, fields.get(f"arguments:{name}", ""))}
-        return self._form(target, server, drafted, problem, fields, tried)
+        return self._form(target, server, drafted, problem, without_taken_script(fields, wanted), tried)
 
     def _try(self, server: Server, name: str, text: str) -> str:
         """Call a tool of a draft, as the reader, and return the result as JSON, or the reason of its failure.
@@ -204,6 +216,18 @@ class _ToolsetsViews:
             return problem.message
         return str(format_json(result))
 
+    def _read_fields(self, before: dict[str, Any], fields: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+        return read_form_fields(before, fields, self._properties_of, self._text_of, self._toolsets.drafts.split)
+
+    def _text_of(self, script: str) -> str:
+        """Return the text of what the field `script` of a tool says; empty for content that is not there."""
+        if not script.startswith(CID_PREFIX):
+            return script
+        try:
+            return self._site.catalogue.store.blobs.get(script.removeprefix(CID_PREFIX)).decode("utf-8", "replace")
+        except ContentError:
+            return ""
+
     def _properties_of(self, origin: str) -> Properties:
         """Return the schemas of the arguments of a tool `server.tool`; empty for one that is not there."""
         tool = self._toolsets.drafts.find_tool(origin)
@@ -217,7 +241,7 @@ class _ToolsetsViews:
         before = server.problems if server is not None else ()
         for one in drafted.problems:
             if one.where.startswith("tools.") and one not in before:
-                return InvalidParams(f"{name_control(drafted, one.where)}: {one.reason}")
+                return InvalidParams(f"{name_control(drafted, one.where)}: {describe_problem(one)}")
         try:
             if server is None:
                 self._toolsets.create(name, drafted)
@@ -269,7 +293,7 @@ class _ToolsetsViews:
                 "price": describe_price(prices) if drafted.server is not None or not is_begun else UNKNOWN_PRICE,
                 "whole": whole["price"],
                 "patterns": [one for one in drafted.fields.get("include", ()) if WILDCARDS.intersection(one)],
-                "problems": [f"{name_control(drafted, one.where)}: {one.reason}" for one in drafted.problems],
+                "problems": _describe_problems(drafted),
                 "fault": _describe_fault(drafted) if is_begun else "",
                 "find": words,
                 "text": format_json(dict(drafted.fields)),
@@ -290,6 +314,8 @@ class _ToolsetsViews:
         chosen = [_describe_chosen(one, drafted.fields) for one in tools.values()]
         unlisted = _find_unlisted(drafted, self._toolsets.drafts.split)
         chosen += [_describe_unlisted(*one, drafted, self._properties_of(one[1])) for one in unlisted]
+        for one in chosen:
+            one["script"] = self._text_of(one["script"])
         given = {one["from"] for one in chosen}
         servers, left, more = [], MAX_SHOWN_TOOLS, 0
         for each in sorted(self._site.visible.all(), key=lambda one: (one.origin == "boot image", one.name)):
@@ -345,7 +371,7 @@ def _find_unlisted(drafted: DraftedToolset, split: Split) -> list[tuple[str, str
     """
     tools = drafted.server.tools if drafted.server is not None else {}
     found = [
-        (name, str(one["from"] if isinstance(one, Mapping) else one))
+        (name, str(one.get("from", f"{SCRIPT_ROW}{name}") if isinstance(one, Mapping) else one))
         for name, one in drafted.fields.get("tools", {}).items()
         if name not in tools
     ]
@@ -355,6 +381,11 @@ def _find_unlisted(drafted: DraftedToolset, split: Split) -> list[tuple[str, str
     return found
 
 
+def _describe_problems(drafted: DraftedToolset) -> list[str]:
+    """Return what a draft would not serve, each with the control of the form that it is about."""
+    return [f"{name_control(drafted, one.where)}: {describe_problem(one)}" for one in drafted.problems]
+
+
 def _describe_fault(drafted: DraftedToolset) -> str:
     """Return why a draft cannot be served, with the control of the form that it is about."""
     return f"{name_control(drafted, drafted.where)}: {drafted.fault}" if drafted.where else drafted.fault
@@ -362,7 +393,7 @@ def _describe_fault(drafted: DraftedToolset) -> str:
 
 def _describe_unlisted(name: str, origin: str, drafted: DraftedToolset, properties: Properties) -> dict[str, Any]:
     """Return a named tool that is not listed with what the form changes about it, and the reason."""
-    reasons = [one.reason for one in drafted.problems_of(name)]
+    reasons = [describe_problem(one) for one in drafted.problems_of(name)]
     return {
         **_describe_changes(name, drafted.fields),
         "from": origin,
@@ -376,23 +407,23 @@ def _describe_unlisted(name: str, origin: str, drafted: DraftedToolset, properti
 
 def _describe_chosen(tool: Descriptor, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a listed tool with what the form changes about it."""
-    origin = tool.origins[0]
+    origin = tool.origins[0] if tool.origins else None  # a script has none
     size = count_bytes(tool)
     return {
         **_describe_changes(tool.name, fields),
-        "from": f"{origin.server}.{origin.name}",
+        "from": f"{origin.server}.{origin.name}" if origin is not None else f"{SCRIPT_ROW}{tool.name}",
         "is_listed": True,
         "shown": " ".join(str(tool.wire.get("description") or "").split())[:300],
         "arguments": list(_properties(tool)),
         "bytes": size,
         "tokens": estimate_tokens(size),
         "preview": format_json(dict(tool.wire)),
-        "page": f"{page_path(origin.server)}?find={quote(origin.name)}",
+        "page": f"{page_path(origin.server)}?find={quote(origin.name)}" if origin is not None else "",
     }
 
 
 def _describe_changes(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return what fields give a tool as texts of the form: name, description, fixed arguments, jq expression."""
+    """Return what fields give a tool as texts: its name, description, fixed arguments, jq expression and script."""
     said = fields.get("tools", {}).get(name)
     said = said if isinstance(said, Mapping) else {}
     fixed = {key: one["value"] for key, one in said.get("arguments", {}).items() if "value" in one}
@@ -400,6 +431,7 @@ def _describe_changes(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
         "name": name,
         "description": said.get("description", ""),
         "result": said.get("result", ""),
+        "script": said.get("script", ""),
         "fixed": "\n".join(f"{key}={write_value(value)}" for key, value in fixed.items()),
     }
 
@@ -438,11 +470,12 @@ def _read_change(fields: dict[str, str]) -> ToolsetChange:
         shape = orjson.loads(fields.get("shape") or "{}")
     except orjson.JSONDecodeError as problem:
         raise InvalidParams(f"shape must be a JSON object; {problem}") from problem
-    if not isinstance(shape, dict) or not shape.keys() <= {"new_name", "title", "description", "arguments"}:
-        raise InvalidParams("shape must be a JSON object with new_name, title, description and arguments")
+    if not isinstance(shape, dict) or not shape.keys() <= _SHAPE.keys():
+        raise InvalidParams(f"shape must be a JSON object with {', '.join(_SHAPE)}")
     entries, called = (tuple(filter(None, fields.get(key, "").split("\n"))) for key in ("entries", "called"))
     texts = {key: fields.get(key, "") for key in ("title", "description")}
-    return ToolsetChange(fields["do"], entries, fields.get("tool", ""), shape, **texts, called=called)
+    script = fields.get("script", "")
+    return ToolsetChange(fields["do"], entries, fields.get("tool", ""), shape, **texts, called=called, script=script)
 
 
 def toolsets_blueprint(site: Site) -> Blueprint:

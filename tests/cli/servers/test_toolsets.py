@@ -122,3 +122,30 @@ def test_a_running_hub_makes_the_changes_and_its_calls_choose_tools(folder: Path
         assert "no call of a tool is recorded since 1h of nobody-known; the callers are" in refused.err
         assert run_command(folder, "toolset", "add", "mcp", "jq").code == exit_codes.OK
         assert "jq" not in run_command(folder, "toolset", "show", "mcp").out.partition("Not in this list")[2]
+
+
+CODE = """import release
+
+
+async def logs(count: int) -> str:
+    return await release.log(repo='/a', count=count)
+"""
+
+
+def test_a_script_is_added_as_a_tool_and_replaced(folder: Path) -> None:
+    """Issue 55, item 5."""
+    file = folder / "logs.py"
+    file.write_text(CODE)
+    run_command(folder, "toolset", "new", "release", "git.log")
+    assert "logs  script" in run_command(folder, "toolset", "add", "release", "--script", str(file)).out
+    assert run_command(folder, "call", "release", "logs", "count=3", "--text").out == "/a 3\n"
+    file.write_text(CODE.replace("'/a'", "'/b'"))
+    run_command(folder, "toolset", "set", "release", "logs", "--script", str(file), "--title", "Logs")
+    assert run_command(folder, "call", "release", "logs", "count=3", "--text").out == "/b 3\n"
+    assert "past" in run_command(folder, "toolset", "add", "release", "--script", str(file), "--as", "past").out
+    assert "logs" not in run_command(folder, "toolset", "remove", "release", "logs").out
+    file.write_text(CODE.replace("count: int", "count"))
+    refused = run_command(folder, "toolset", "add", "release", "--script", str(file))
+    assert refused.code == exit_codes.USAGE and "logs.py: at line 4: the parameter count has no type" in refused.err
+    assert "expected at least one tool" in run_command(folder, "toolset", "add", "release").err
+    assert "expected --script too" in run_command(folder, "toolset", "add", "release", "git.log", "--as", "x").err

@@ -232,7 +232,7 @@ def test_a_toolset_that_came_over_http_is_not_served(tmp_path: Path) -> None:
         ({"tools": {"a": "git"}}, "tools.a", "expected one tool, such as git.git_log"),
         ({"tools": {"a": {"from": "git.*"}}}, "tools.a.from", "expected one tool, such as git.git_log"),
         ({"tools": {"a": {"form": "git.x"}}}, "tools.a", "unknown field form (did you mean from?)"),
-        ({"tools": {"a": {"title": "x"}}}, "tools.a", "expected the field from"),
+        ({"tools": {"a": {"title": "x"}}}, "tools.a", "expected exactly one of from, script"),
         ({"tools": {"a": {"from": "git.x", "annotations": {"readOnly": True}}}}, "tools.a.annotations", "readOnlyHint"),
         ({"tools": {"a": 3}}, "tools.a", "expected text or an object"),
         ({"tool": {"a": "git.x"}}, "", "unknown field tool (did you mean tools?)"),

@@ -23,10 +23,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from patchbay.activity.records import Filter
 from patchbay.web.api.openapi import build_document, to_openapi_path
 from patchbay.web.api.route_shapes import SCHEMAS
 from patchbay.web.api.routes import ALL_ROUTES, PAGES, PROTOCOLS
 from tests.hubs import Hub
+from tests.kinds.toolset.sets import toolset, write
 from tests.web.browsing import BROWSER, town_hub
 
 DOCUMENT = "?path=specs/town/a.md"
@@ -55,6 +57,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         "jane", "create_document", {"type": "spec", "project": "town", "path": "a.md", "title": "A", "content": "a"}
     )
     hub.app.parts.dispatcher.services.rooms.create("town", "alice", {"policy": {"history": "all"}})
+    write(hub, "scripted.json", toolset(include=["town.visit"], listing={"scripts": "also"}))
+    hub.call("scripted", "run_script", {"code": "import scripted\nawait scripted.visit(place='Ghent')"})
     yield hub
     hub.close()
 
@@ -127,6 +131,8 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
     root = str(hub.catalogue.store.names.get("root"))
     newest = orjson.loads(hub.client.get("/activity.json").get_data())["records"][0]["id"]
     given = {"name": "jq" if "variables" not in row.path else "mcps", "address": "town", "id": newest}
+    if row.path.startswith("/activity/runs"):
+        given["id"] = hub.activity.recent(Filter(tool="run_script"), 1).records[0].run
     given |= {"room": "town", "server": "town"} | ({"name": "jane"} if "/documents" in row.path else {})
     version = hub.catalogue.find("jq").version
     pair = f"?old={root}&new={root}" if "history" in row.path else f"?old={version}&new={version}"
@@ -140,6 +146,7 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
         if row.path.startswith(
             (
                 "/access",
+                "/activity/runs",
                 "/audit",
                 "/approvals",
                 "/webhooks",

@@ -482,3 +482,61 @@ def test_a_way_that_a_person_chooses_stays(tmp_path: Path) -> None:
     assert stored(found, "a")["scripts"] == "also"
     assert way(read(found, "/toolsets/a")) == "also"
     found.close()
+
+
+SCRIPT = (
+    "import release\n\n\nasync def logs(count: int) -> str:\n    return await release.log(repo='/a', count=count)\n"
+)
+
+
+def test_a_script_is_added_tried_changed_and_taken_out(hub: Hub) -> None:
+    """Issue 55, item 5: a saved script is a tool; it needs no file."""
+    post(hub, "/toolsets/new", ticks="git.log", name="release", action="save")
+    had: dict[str, Any] = {"had": "git.log", "was-0": "log"}
+    post(hub, "/toolsets/release", ticks="git.log", action="save", **had | {"new-script": SCRIPT})
+    assert stored(hub, "release")["tools"] == {"logs": {"script": SCRIPT}}
+    page = read(hub, "/toolsets/release")
+    assert "a script" in Reader(page).text and "async def logs" in page
+    had = {"had": "git.log\nscript:logs", "was-0": "log", "was-1": "logs"}
+    both, changed = "git.log script:logs", SCRIPT.replace("return", "return 'now ' +")
+    tried = post(
+        hub,
+        "/toolsets/release",
+        200,
+        both,
+        action="try:logs",
+        **had | {"script-1": changed, "arguments:logs": "count=3"},
+    )
+    assert "now /a 3" in Reader(tried.get_data(as_text=True)).text
+    assert stored(hub, "release")["tools"] == {"logs": {"script": SCRIPT}}
+    post(hub, "/toolsets/release", ticks=both, action="save", **had | {"script-1": changed, "name-1": "history"})
+    assert stored(hub, "release")["tools"] == {"history": {"script": changed}}
+    had |= {"had": "git.log\nscript:history", "was-1": "history"}
+    post(hub, "/toolsets/release", ticks="git.log", action="save", **had)
+    assert "tools" not in stored(hub, "release") and "exclude" not in stored(hub, "release")
+
+
+def test_a_fault_of_a_script_is_shown_with_its_line_and_its_text_stays(hub: Hub) -> None:
+    post(hub, "/toolsets/new", ticks="git.log", name="release", action="save")
+    had: dict[str, Any] = {"had": "git.log", "was-0": "log", "new-script": SCRIPT.replace("count: int", "count")}
+    page = post(hub, "/toolsets/release", 400, "git.log", action="save", **had).get_data(as_text=True)
+    assert "the parameter count has no type: write count: str (line 4)" in Reader(page).text
+    assert "async def logs(count)" in page and "tools" not in stored(hub, "release")
+    nothing = post(hub, "/toolsets/release", 400, "git.log", action="save", **had | {"new-script": "x = 1"})
+    assert "expected a function" in Reader(nothing.get_data(as_text=True)).text
+
+
+def test_the_script_of_a_file_is_changed_in_its_file(tmp_path: Path) -> None:
+    fields = {"kind": "toolset", "include": ["git.log"], "tools": {"logs": {"script": "logs.py"}}}
+    found = Hub(tmp_path, {"git.py": GIT, "release.json": json.dumps(fields), "logs.py": SCRIPT}).log_in()
+    try:
+        had: dict[str, Any] = {"had": "git.log\nscript:logs", "was-0": "log", "was-1": "logs", "script-1": SCRIPT}
+        both = "git.log script:logs"
+        post(found, "/toolsets/release", ticks=both, action="save", title="Work", **had)
+        assert stored(found, "release") == {**fields, "title": "Work"}
+        had["script-1"] = f"{SCRIPT}# changed"
+        refused = post(found, "/toolsets/release", 403, both, action="save", **had).get_data(as_text=True)
+        assert "it is the file logs.py; edit that" in Reader(refused).text
+        assert stored(found, "release") == {**fields, "title": "Work"}
+    finally:
+        found.close()

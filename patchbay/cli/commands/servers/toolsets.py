@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import GREETER, RELEASE, with_examples
+from patchbay.python_functions.script_function import read_script_function
 from patchbay.settings import Settings
 from patchbay.store import store_exists
 from patchbay.suggestions import describe_unknown_name
@@ -38,6 +40,8 @@ from patchbay.topics import ACCESS
 from patchbay.web.pages.activity import parse_time
 
 PAGE = "/toolsets"
+
+SCRIPT_FILE = click.Path(path_type=Path, dir_okay=False)
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 
@@ -100,19 +104,38 @@ def new_command(
         called = tuple(find_called_tools(settings, since, principal)) if since else ()
         called += tuple(find_tools_of_key(settings, key)) if key else ()
         change = ToolsetChange("new", tools, title=title, description=description, called=called)
-        _show(_apply(settings, name, change))
+        _show(_apply(load_hub_settings(context), name, change))
         write_note(f"Undo: patchbay remove {quote_word(name)}")
 
 
 @toolset_group.command("add", epilog=with_examples("patchbay toolset add release greeter.greet", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
-@click.argument("tools", nargs=-1, required=True, shell_complete=complete_origin)
+@click.argument("tools", nargs=-1, shell_complete=complete_origin)
+@click.option("--script", type=SCRIPT_FILE, help="Add a Python file with one typed function as a tool.")
+@click.option(
+    "--as",
+    "tool",
+    default="",
+    metavar="NAME",
+    help="With --script: the name of the tool [default that of the function].",
+)
 @with_hub
 @click.pass_context
-def add_command(context: click.Context, /, name: str, tools: tuple[str, ...], **_: Any) -> None:
+def add_command(
+    context: click.Context, /, name: str, tools: tuple[str, ...], script: Path | None, tool: str, **_: Any
+) -> None:
     """Choose more TOOLS for the toolset NAME; with `mcp`, put a server that ships with the hub into its list."""
     with exit_on_error():
-        _show(_apply(load_hub_settings(context), name, ToolsetChange("add", tools)))
+        settings = load_hub_settings(context)
+        if not tools and script is None:
+            raise ConfigError("TOOLS", "", "expected at least one tool, such as git.git_log, or --script FILE")
+        if tool and script is None:
+            raise ConfigError("--as", "", "expected --script too: `patchbay toolset rename` renames other tools")
+        found: Answer = _apply(settings, name, ToolsetChange("add", tools)) if tools else {}
+        if script is not None:
+            code, function = _read_script(script)
+            found = _apply(settings, name, ToolsetChange("script", tool=tool or function, script=code))
+        _show(found)
 
 
 @toolset_group.command("remove", epilog=with_examples("patchbay toolset remove release greet", after=RELEASE))
@@ -149,6 +172,7 @@ def rename_command(context: click.Context, /, name: str, tool: str, new_name: st
 @click.option("--fix", "fixed", multiple=True, metavar="ARGUMENT=VALUE", help="Fix an argument. Repeatable.")
 @click.option("--default", "defaults", multiple=True, metavar="ARGUMENT=VALUE", help="Give a default. Repeatable.")
 @click.option("--free", multiple=True, metavar="ARGUMENT", help="Leave an argument as it is at the origin. Repeatable.")
+@click.option("--script", type=SCRIPT_FILE, help="Give a tool that is a script this one.")
 @with_hub
 @click.pass_context
 def set_command(
@@ -161,6 +185,7 @@ def set_command(
     fixed: tuple[str, ...],
     defaults: tuple[str, ...],
     free: tuple[str, ...],
+    script: Path | None,
     **_: Any,
 ) -> None:
     """Change what the tool TOOL of the toolset NAME shows, and fix its arguments. A VALUE is JSON, or a text."""
@@ -169,6 +194,7 @@ def set_command(
         arguments |= {key: {"value": value} for key, value in map(_parse_value, fixed)}
         arguments |= {key: {"default": value} for key, value in map(_parse_value, defaults)}
         shape = {"title": title, "description": description, "arguments": arguments or None}
+        shape |= {"script": _read_script(script)[0] if script is not None else None}
         change = ToolsetChange("shape", tool=tool, shape={key: one for key, one in shape.items() if one is not None})
         _show(_apply(load_hub_settings(context), name, change))
 
@@ -285,6 +311,7 @@ def _apply(settings: Settings, name: str, change: ToolsetChange) -> Answer:
         with _opened(settings, is_change=True) as toolsets:
             return toolsets.apply(name, change, CHANGED_BY)
     fields = {"do": change.do, "entries": "\n".join(change.entries), "tool": change.tool}
+    fields["script"] = change.script
     fields["called"] = "\n".join(change.called)
     fields |= {"shape": orjson.dumps(change.shape).decode(), "title": change.title, "description": change.description}
     found: Answer = hub.post(f"{PAGE}/{quote(name, safe='')}", fields)
@@ -321,6 +348,15 @@ def _format(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"Not in this list, because they ship with the hub: {', '.join(found['unlisted'])}"
         yield f"`patchbay toolset add {ALL_SERVERS} {first}` puts {first} into it."
     yield from (f"Problem: {one}" for one in found["problems"])
+
+
+def _read_script(file: Path) -> tuple[str, str]:
+    """Return the text of a script and the name of its function. Raises ConfigError with the line."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(str(file), "", f"expected a Python file that can be read: {problem}") from problem
+    return text, read_script_function(text, file.name).name
 
 
 def _parse_value(text: str) -> tuple[str, Any]:

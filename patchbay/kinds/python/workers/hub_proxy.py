@@ -38,6 +38,10 @@ class RemoteHub:
         """Raise ToolFailed: no definition is a toolset."""
         raise ToolFailed("only a toolset passes its calls on to other servers")
 
+    def run_saved_script(self, server: Any, script: Any, arguments: dict[str, Any], call: Call) -> Events:
+        """Raise ToolFailed: no definition is a toolset."""
+        raise ToolFailed("only a toolset has scripts as its tools")
+
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of this definition independently. Raises ToolFailed."""
         self._request("start", function, arguments)

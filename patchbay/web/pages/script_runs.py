@@ -1,0 +1,141 @@
+"""`/activity/runs/<id>`: one run of a script, with its calls beside the lines that made them, and what they returned.
+
+The operator sees each run, and whoever has credentials of their own sees their own runs. A run of somebody else answers
+as one that is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from patchbay.access.principals import LOCAL_ID
+from patchbay.activity.records import Record
+from patchbay.activity.script_runs import RunRecords, find_run
+from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
+from patchbay.web.operator.changes import explain_refusal, read_change_form
+from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.site import Site
+from patchbay.web.rendering.plots import format_duration
+
+PAGE = "/activity/runs"
+
+
+class UnknownRun(PatchbayError):
+    """There is no run with this id for the reader; old records are deleted."""
+
+    code, status = -32602, 404
+
+
+class _RunViews:
+    def __init__(self, site: Site, dispatcher: Dispatcher) -> None:
+        self._site = site
+        self._services = dispatcher.services
+
+    def show(self, id: str) -> Response:
+        """GET /activity/runs/<id>: the script with its calls. Raises UnknownRun."""
+        return self._page(self._find(id))
+
+    def repeat(self, id: str) -> Response:
+        """POST /activity/runs/<id>: repeat the run against its records; no call is made. Raises UnknownRun, Refused."""
+        read_change_form(self._site)
+        run = self._find(id)
+        try:
+            return self._page(run, repeat(self._services, run))
+        except InvalidParams as problem:
+            return self._page(run, wrong=problem.message)
+
+    def _find(self, id: str) -> RunRecords:
+        """Return a run that the reader may see. Raises UnknownRun."""
+        run = find_run(self._services.activity, id)
+        if run is None or not self._may_see(run):
+            raise UnknownRun(f"there is no run {id:.60}; the hub deletes old records (setting activity_days)")
+        return run
+
+    def _may_see(self, run: RunRecords) -> bool:
+        if self._site.operators.lenient_proof().is_operator:
+            return True
+        own = self._site.sender.id
+        records = [*run.calls, *([run.script] if run.script is not None else [])]
+        return own != LOCAL_ID and all(one.principal == own for one in records)
+
+    def _page(self, run: RunRecords, replayed: ReplayedRun | None = None, wrong: str = "") -> Response:
+        text = find_script(self._services, run.script) if run.script is not None else None
+        calls = [_describe(one) for one in run.calls]
+        data = {
+            "id": run.id,
+            "record": run.script.id if run.script is not None else None,
+            "server": run.script.server if run.script is not None else run.calls[0].server,
+            "calls": calls,
+            "running": self._list_running(run.id),
+            "differences": list(replayed.differences) if replayed is not None else None,
+        }
+        return render_answer(
+            self._site,
+            "run.html",
+            "activity",
+            data,
+            script=run.script,
+            lines=_lines(text, calls),
+            inputs=_inputs(run.script),
+            inner=[one for one in calls if one["depth"] > 1],
+            replayed=replayed,
+            wrong=wrong,
+            refusal=explain_refusal(self._site),
+            csrf=self._site.operators.csrf(),
+            format_duration=format_duration,
+        )
+
+    def _list_running(self, id: str) -> list[dict[str, Any]]:
+        """Return the calls of a run that have not ended in this process: they run, or wait for an approval."""
+        running = sorted(self._services.activity.running.copy(), key=lambda one: one.at)
+        return [
+            {"name": f"{one.server.name}.{one.recorded_name}", "line": one.script_place[0], "at": one.at}
+            for one in running
+            if one.script_place and one.present_run == id
+        ]
+
+
+def _describe(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "number": record.number,
+        "line": record.line,
+        "depth": record.depth,
+        "name": f"{record.server}.{record.name}",
+        "ms": record.ms,
+        "outcome": record.outcome,
+        "code": record.code,
+        "arguments": record.arguments,
+        "answer": record.answer,
+    }
+
+
+def _lines(text: str | None, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lines of a script, each with the calls that it made."""
+    by_line: dict[int, list[dict[str, Any]]] = {}
+    for one in calls:
+        if one["depth"] == 1:
+            by_line.setdefault(one["line"], []).append(one)
+    lines = (text or "").splitlines()
+    return [{"number": place, "text": line, "calls": by_line.get(place, [])} for place, line in enumerate(lines, 1)]
+
+
+def _inputs(record: Record | None) -> Any:
+    """Return the inputs of a script, or the arguments of a tool that is a script; None without any."""
+    arguments = record.arguments if record is not None else None
+    if not isinstance(arguments, dict):
+        return None
+    return arguments.get("inputs") if "code" in arguments else arguments
+
+
+def script_runs_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
+    """The routes of `/activity/runs/<id>`."""
+    views = _RunViews(site, dispatcher)
+    blueprint = Blueprint("script_runs", __name__)
+    blueprint.add_url_rule(f"{PAGE}/<id>", "show", views.show)
+    blueprint.add_url_rule(f"{PAGE}/<id>", "repeat", views.repeat, methods=["POST"])
+    return blueprint

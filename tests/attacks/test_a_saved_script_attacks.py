@@ -1,0 +1,104 @@
+"""The author of a saved script, or of the file that names it, tries to get more than a tool of a toolset has.
+
+Source: docs/scripts.md, Saved scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hubs import Hub
+from tests.kinds.toolset.sets import hub_with, listed, problems, toolset, write
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    found = hub_with(tmp_path_factory.mktemp("scripts"), {"release.json": saved("def f() -> int:\n    return 1\n")})
+    yield found
+    found.close()
+
+
+def saved(script: str, name: str = "tool") -> str:
+    return toolset(include=["git.status"], tools={name: {"script": script}})
+
+
+def failure(hub: Hub, script: str) -> str:
+    """Save a script and call it; return why it failed."""
+    write(hub, "release.json", saved(script))
+    assert "tool" in listed(hub), problems(hub)
+    answer = hub.call("release", "tool")
+    assert answer.result["isError"], answer.result
+    return answer.text
+
+
+def test_nothing_of_a_script_runs_when_it_is_saved(hub: Hub, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    code = f"open({str(mark)!r}, 'w').write('x')\n\n\ndef f(x: int = print('default')) -> int:\n    return 1\n"
+    write(hub, "release.json", saved(code))
+    assert "tool" in listed(hub) and not mark.exists()
+    hub.call("release", "tool")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("line", ["import subprocess", "import ctypes", "from patchbay import settings", "import git"])
+def test_a_script_imports_nothing_but_its_toolset(hub: Hub, line: str) -> None:
+    assert failure(hub, f"def f() -> int:\n    {line}\n    return 1\n").startswith("The script does not fit its tools.")
+
+
+def test_a_script_reads_no_file_and_no_environment(hub: Hub) -> None:
+    assert "root:" not in failure(hub, "def f() -> str:\n    return open('/etc/passwd').read()\n")
+    assert failure(hub, "import os\n\n\ndef f() -> str:\n    return os.environ['PATH']\n")
+
+
+def test_a_script_that_calls_its_own_tool_is_a_cycle(hub: Hub) -> None:
+    code = "import release\n\n\nasync def f() -> int:\n    return await release.tool()\n"
+    assert "these tools call each other in a cycle" in failure(hub, code)
+
+
+def test_two_scripts_that_call_each_other_are_a_cycle(hub: Hub) -> None:
+    code = "import release\n\n\nasync def f() -> int:\n    return await release.{}()\n"
+    tools = {"tool": {"script": code.format("other")}, "other": {"script": code.format("tool")}}
+    write(hub, "release.json", toolset(include=["git.status"], tools=tools))
+    said = hub.call("release", "tool").text
+    assert "cycle" in said or "limit depth" in said
+
+
+@pytest.mark.parametrize("name", ["run_script", "find_tools"])
+def test_a_script_takes_no_name_of_the_tools_that_run_scripts(hub: Hub, name: str) -> None:
+    write(hub, "release.json", saved("def f() -> int:\n    return 1\n", name))
+    assert "the hub runs scripts by a tool of this name" in str(hub.catalogue.find_any("release").broken)
+
+
+def test_a_parameter_hides_no_name_of_the_script(hub: Hub) -> None:
+    code = "import release\n\n\nasync def f(release_: str, given: str, f: str) -> str:\n"
+    write(hub, "release.json", saved(f"{code}    return given + f + await release.status()\n"))
+    assert hub.call("release", "tool", {"release_": "a", "given": "b", "f": "c"}).text == "bcclean"
+
+
+@pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd.py", "sub/../../secret.py"])
+def test_a_path_stays_in_the_folder_of_the_servers(hub: Hub, path: str) -> None:
+    (hub.servers.parent / "secret.py").write_text("def f() -> int:\n    return 1\n")
+    write(hub, "leaving.json", saved(path))
+    assert "expected a path that stays in the folder of the servers" in hub.catalogue.refused["leaving.json"]
+    assert hub.catalogue.find_any("leaving").broken and not hub.catalogue.find_any("leaving").tools
+
+
+def test_a_link_of_a_script_leads_out_of_no_folder(hub: Hub, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text("def f() -> int:\n    return 1\n")
+    (hub.servers / "linked.py").symlink_to(outside)
+    write(hub, "linking.json", saved("linked.py"))
+    assert "expected a path that stays in the folder of the servers" in hub.catalogue.refused["linking.json"]
+    assert hub.catalogue.find_any("linking").broken and not hub.catalogue.find_any("linking").tools
+
+
+def test_a_path_that_comes_by_a_form_reads_no_file(hub: Hub) -> None:
+    (hub.servers / "kept.py").write_text("def f() -> int:\n    return 1\n")
+    write(hub, "release.json", saved("def f() -> int:\n    return 1\n"))
+    sent = {"do": "script", "tool": "stolen", "script": "kept.py"}
+    headers = {"Accept": "application/json", "Authorization": f"Bearer {hub.token}"}
+    answer = hub.client.post("/toolsets/release", data=sent, headers=headers)
+    assert answer.status_code == 400 and "kept.py is a path" in answer.get_data(as_text=True)

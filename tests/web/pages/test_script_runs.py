@@ -1,0 +1,139 @@
+"""The page of a run of a script: its lines with their calls, who may see it, and its repetition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.activity.records import Filter
+from tests.access.team import new_key, set_grants, team_hub
+from tests.hubs import Hub
+from tests.kinds.toolset.sets import write
+from tests.scripting.hubs import GIT, SCRIPTED, failure, script, value
+from tests.waiting import until
+from tests.web.browsing import BROWSER, read, read_json
+from tests.web.operator.test_editing import csrf
+from tests.wire.hostile import Reader
+
+CODE = 'import git\n\nfound = await git.log(count=2)\nawait git.close(number=int(found[0]["sha"]))\n'
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    found = Hub(tmp_path, SCRIPTED, activity_contents="keep").log_in()
+    yield found
+    found.close()
+
+
+def newest_run(hub: Hub) -> str:
+    (record,) = hub.activity.recent(Filter(tool="run_script"), 1).records
+    return str(record.run)
+
+
+def repeat(hub: Hub, run: str) -> str:
+    """The text of the page after the run was repeated."""
+    path = f"/activity/runs/{run}"
+    answer = hub.client.post(path, data={"csrf": csrf(hub, path)}, headers=BROWSER)
+    assert answer.status_code == 200, answer.get_data(as_text=True)[:2000]
+    return Reader(answer.get_data(as_text=True)).text
+
+
+def test_a_run_has_its_script_with_its_calls_beside_their_lines(hub: Hub) -> None:
+    """Issue 55, item 6."""
+    assert value(script(hub, "git", CODE)) == "closed 0"
+    run = newest_run(hub)
+    shown = read_json(hub.client.get(f"/activity/runs/{run}.json"))
+    assert [(one["name"], one["line"], one["outcome"]) for one in shown["calls"]] == [
+        ("git.log", 3, "ok"),
+        ("git.close", 4, "ok"),
+    ]
+    page = read(hub, f"/activity/runs/{run}")
+    assert "found = await git.log(count=2)" in Reader(page).text and "2 calls" in Reader(page).text
+    for one in shown["calls"]:
+        assert f'href="/activity/{one["id"]}"' in page
+        assert f'href="/activity/runs/{run}"' in read(hub, f"/activity/{one['id']}")
+    assert f'href="/activity/runs/{run}"' in read(hub, f"/activity/{shown['record']}")
+
+
+def test_the_run_of_a_saved_script_shows_the_script_of_its_version(hub: Hub) -> None:
+    saved = "import release\n\n\nasync def one() -> str:\n    return await release.shut(issue=1)\n"
+    fields = json.loads(SCRIPTED["release.json"])
+    write(hub, "release.json", json.dumps({**fields, "tools": {**fields["tools"], "one": {"script": saved}}}))
+    assert hub.call("release", "one").text == "closed 1"
+    (record,) = hub.activity.recent(Filter(tool="one"), 1).records
+    write(hub, "release.json", SCRIPTED["release.json"])
+    assert "return await release.shut(issue=1)" in Reader(read(hub, f"/activity/runs/{record.run}")).text
+    assert "The repeated run made the same calls and has the same value." in repeat(hub, record.run)
+
+
+def test_a_repeated_run_makes_no_call(hub: Hub) -> None:
+    """Issue 55, item 4."""
+    script(hub, "git", CODE)
+    before = len(hub.activity.recent(Filter(tool="close"), 1000).records)
+    assert "The repeated run made the same calls and has the same value." in repeat(hub, newest_run(hub))
+    assert len(hub.activity.recent(Filter(tool="close"), 1000).records) == before
+
+
+def test_a_failed_run_fails_again_in_the_same_way(hub: Hub) -> None:
+    assert "unlucky" in failure(script(hub, "git", "import git\nawait git.close(number=13)"))
+    assert "The repeated run made the same calls and has the same value." in repeat(hub, newest_run(hub))
+
+
+def test_an_unknown_run_and_a_wrong_id_are_not_there(hub: Hub) -> None:
+    for id in ("0123456789abcdef", "x", "..%2f..", "1-1"):
+        assert hub.client.get(f"/activity/runs/{id}", headers=BROWSER).status_code == 404
+
+
+def test_the_text_of_a_script_and_of_its_calls_is_text(hub: Hub) -> None:
+    evil = "<script>alert(1)</script>"
+    script(hub, "git", f'import git\nawait git.note(what="{evil}")  # {evil}\nprint("{evil}")\n"{evil}"')
+    page = read(hub, f"/activity/runs/{newest_run(hub)}")
+    assert evil not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_a_run_of_somebody_else_is_not_there_and_ones_own_is(tmp_path: Path) -> None:
+    found = team_hub(tmp_path, SCRIPTED, activity_contents="keep")
+    try:
+        set_grants(found, {"grants": [{"to": ["key:ann", "key:ben"], "may": ["call", "see"], "on": ["git"]}]})
+        ann, ben = new_key(found, "ann"), new_key(found, "ben")
+        assert value(script(found, "git", CODE, headers=ann)) == "closed 0"
+        run = newest_run(found)
+        own = found.client.get(f"/activity/runs/{run}.json", headers=ann)
+        other = found.client.get(f"/activity/runs/{run}.json", headers=ben)
+        nobody = found.client.get("/activity/runs/0123456789abcdef.json", headers=ben)
+        assert own.status_code == 200 and len(own.get_json()["calls"]) == 2
+        assert (other.status_code, nobody.status_code) == (404, 404)
+        assert other.text.replace(run, "") == nobody.text.replace("0123456789abcdef", "")
+        assert found.client.post(f"/activity/runs/{run}", headers=ann).status_code in (401, 403, 415)
+    finally:
+        found.close()
+
+
+def test_what_is_not_recorded_is_not_shown_and_not_repeated(tmp_path: Path) -> None:
+    quiet: dict[str, Any] = {"isolation": "inline", "listing": {"scripts": "also"}, "activity": "none"}
+    found = Hub(tmp_path, {"git.py": GIT, "git.mcp.json": json.dumps(quiet)}, activity_contents="keep").log_in()
+    try:
+        value(script(found, "git", CODE))
+        run = newest_run(found)
+        page = Reader(read(found, f"/activity/runs/{run}")).text
+        assert "git.log(count=2)" not in page and "Not recorded" in page
+        assert "has no script or no inputs" in repeat(found, run)
+    finally:
+        found.close()
+
+
+def test_a_call_that_has_not_ended_is_shown_with_its_line(hub: Hub) -> None:
+    code = "import git\nawait git.close(number=1)\nawait git.meet(name='a')"
+    with ThreadPoolExecutor(3) as pool:
+        running = pool.submit(script, hub, "git", code)
+        until(lambda: any(one.recorded_name == "meet" for one in hub.activity.running))
+        (record,) = hub.activity.recent(Filter(tool="close"), 1).records
+        page = " ".join(Reader(read(hub, f"/activity/runs/{record.run}")).text.split())
+        others = [pool.submit(hub.call, "git", "meet", {"name": name}) for name in "bc"]
+        assert value(running.result()) == "a" and all(one.result().text in "bc" for one in others)
+    assert "not ended yet" in page and "git.meet of line 3, since" in page
