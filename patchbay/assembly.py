@@ -126,7 +126,6 @@ def assemble(
     _load_servers(catalogue)
     activity = _make_activity(store, settings, audit)
     catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call, gate.find_exact)
-    catalogue.hub.begin_saved_script = run_saved_script
     sessions = _make_sessions(settings, key, catalogue)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
@@ -171,9 +170,13 @@ def _resume_scripts(
     approvals: Approvals,
     gate: ApprovalGate,
 ) -> ResumedScripts:
-    """Return what goes on with suspended scripts, once it is started; the end of the catalogue ends it."""
+    """Return what goes on with suspended scripts, once it is started; the end of the catalogue ends it.
+
+    Scripts that are tools run from now on.
+    """
     scripts = ResumedScripts(key, catalogue, access, activity, approvals, gate)
     catalogue.hub.resumed_scripts = scripts
+    catalogue.hub.begin_saved_script = run_saved_script
     catalogue.hub.kept(SUSPENDED_SCRIPTS, lambda: scripts)
     return scripts
 

@@ -102,6 +102,12 @@ def register_pages(app: Application) -> None:
         _add_pages(app, site, dispatcher, attention)
 
 
+def _add_script_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
+    """Register the pages of scripts: the field to try one, and each run."""
+    app.register_blueprint(script_runs_blueprint(site, dispatcher))
+    app.register_blueprint(script_trials_blueprint(site))
+
+
 def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: Attention) -> None:
     """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
     parts, inspected_servers = app.parts, app.parts.for_pages.inspected_servers
@@ -137,8 +143,7 @@ def _add_pages(app: Application, site: Site, dispatcher: Dispatcher, attention: 
     app.register_blueprint(uploads_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
     app.register_blueprint(use_blueprint(site, dispatcher.services.activity))
-    app.register_blueprint(script_runs_blueprint(site, dispatcher))
-    app.register_blueprint(script_trials_blueprint(site))
+    _add_script_pages(app, site, dispatcher)
     app.register_blueprint(rooms_blueprint(site, dispatcher))
     app.register_blueprint(inspecting_blueprint(site, dispatcher, inspected_servers))
     app.register_blueprint(metrics_blueprint(site, dispatcher))
