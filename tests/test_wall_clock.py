@@ -26,6 +26,7 @@ READERS = {
     "patchbay/access/tokens/access_tokens.py": "the times in tokens and proofs of an outside issuer",
     "patchbay/access/upstreams/token_store.py": "the client counts the end of tokens with this machine's clock",
     "patchbay/activity/call_recording.py": "the time that a record shows; a call has no time for more",
+    "patchbay/caller_accounts/": "the ends of tokens in memory, counted with this machine's clock as the client does",
     "patchbay/cli/": "what a person enters or reads",
     "patchbay/client/": "the client has no store",
     "patchbay/documents/": "files and their times",

@@ -46,7 +46,7 @@ def give(provider: FalseProvider, asked: dict[str, str], code: str = "c", **chan
     provider.give(code, provider.sign(provider.claims(asked["nonce"], **changes)))
 
 
-def test_the_answer_of_another_provider_signs_nobody_in(hub: Hub, provider: FalseProvider, evil: FalseProvider) -> None:
+def test_the_answer_of_another_provider_is_refused(hub: Hub, provider: FalseProvider, evil: FalseProvider) -> None:
     """Mix-up: the victim begins with Acme, and the answer comes to the address of Beta, or names its issuer."""
     for key, more in (("beta", {}), ("acme", {"iss": evil.url}), ("beta", {"iss": evil.url}), ("acme", {"iss": ""})):
         victim = Browser(hub)
@@ -71,9 +71,7 @@ def test_an_answer_without_its_issuer_is_refused_where_the_provider_promises_it(
     assert come_back(victim, code="c", state=asked["state"], iss=provider.url).status_code == 303
 
 
-def test_an_id_token_of_the_other_provider_signs_nobody_in(
-    hub: Hub, provider: FalseProvider, evil: FalseProvider
-) -> None:
+def test_an_id_token_of_the_other_provider_is_refused(hub: Hub, provider: FalseProvider, evil: FalseProvider) -> None:
     """Beta signs a token that says it is of Acme."""
     victim = Browser(hub)
     asked = begin(victim, "beta")
@@ -163,9 +161,7 @@ def test_the_id_token_of_an_earlier_sign_in_is_refused(hub: Hub, provider: False
     ],
     ids=["object", "nested", "mixed", "empty", "number", "flag", "too many", "too long"],
 )
-def test_a_claim_of_groups_of_a_wrong_type_or_size_signs_nobody_in(
-    hub: Hub, provider: FalseProvider, groups: Any
-) -> None:
+def test_a_claim_of_groups_of_a_wrong_type_or_size_is_refused(hub: Hub, provider: FalseProvider, groups: Any) -> None:
     browser = Browser(hub)
     asked = begin(browser)
     give(provider, asked, groups=groups)
@@ -180,7 +176,7 @@ def test_a_group_that_is_a_string_is_one_group_and_no_group_is_the_operator(hub:
     assert browser.account()["groups"] == ["research"]
 
 
-def test_groups_that_the_provider_left_out_sign_nobody_in(hub: Hub, provider: FalseProvider) -> None:
+def test_a_sign_in_without_the_groups_that_the_provider_left_out_is_refused(hub: Hub, provider: FalseProvider) -> None:
     """A denial could name one of them. Entra ID leaves out the groups of a person with more than 200."""
     browser = Browser(hub)
     asked = begin(browser)
@@ -190,7 +186,7 @@ def test_groups_that_the_provider_left_out_sign_nobody_in(hub: Hub, provider: Fa
 
 
 @pytest.mark.parametrize("mark", [False, None, "false", 1, "yes"])
-def test_an_address_that_is_not_verified_is_nobodys(hub: Hub, provider: FalseProvider, mark: Any) -> None:
+def test_an_address_that_is_not_verified_is_not_the_persons(hub: Hub, provider: FalseProvider, mark: Any) -> None:
     browser = sign_in(hub, provider, email="boss@example.org", email_verified=mark)
     assert browser.account()["email"] == ""
 
@@ -220,7 +216,7 @@ def test_a_subject_with_the_name_of_the_operator_or_of_an_account_is_another_pri
     assert answer.status_code == 401
 
 
-def test_nobody_is_invited_to_the_account_of_a_person_of_a_provider(hub: Hub, provider: FalseProvider) -> None:
+def test_no_invitation_leads_to_the_account_of_a_person_of_a_provider(hub: Hub, provider: FalseProvider) -> None:
     """A local password would be a second way into the account."""
     sign_in(hub, provider)
     name = Principal("ann", provider.url).account

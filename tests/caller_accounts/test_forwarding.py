@@ -22,7 +22,7 @@ ISSUER, FAR = "https://issuer.example", "https://far.example/mcp"
 
 
 def token(**claims: Any) -> str:
-    """A token as the hub has verified it; nobody looks at its signature again."""
+    """A token as the hub has verified it; its signature is not looked at again."""
     found = {"iss": ISSUER, "aud": ["https://hub.example/mcp", FAR], "exp": time.time() + 60} | claims
     part = base64.urlsafe_b64encode(json.dumps(found).encode()).rstrip(b"=").decode()
     return f"e30.{part}.c2ln"

@@ -1,7 +1,7 @@
 """Sign-ins that have begun: what a browser has to bring back with the answer of the provider.
 
 A signed cookie holds it, so that a stranger who begins sign-ins leaves nothing in the store. The answer counts only in
-the browser that has the cookie, so that nobody is signed in with a code that another browser got. A state works once.
+the browser that has the cookie, so that a code that another browser got signs no person in. A state works once.
 Sources: RFC 6749, section 10.12; RFC 9700, sections 2.1, 4.4 and 4.7; RFC 9207, section 2.4.
 """
 

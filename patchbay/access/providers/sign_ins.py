@@ -47,11 +47,11 @@ MAX_GROUP_BYTES = 48 * 1024
 
 
 class SignInFailed(Refused):
-    """The provider's answer signs nobody in, or the person may not sign in here."""
+    """The provider's answer cannot be accepted, or the person may not sign in here."""
 
 
 class ProviderAway(PatchbayError):
-    """The provider does not answer, so that nobody can sign in with it now (503)."""
+    """The provider does not answer, so that no sign-in with it works now (503)."""
 
     status = 503
 
@@ -332,7 +332,7 @@ def _secret_finder(provider: Provider, find: Callable[[str], str | None]) -> Cal
 
 
 def _away(party: RelyingParty, problem: IssuerUnavailable) -> ProviderAway:
-    log.warning("nobody can sign in with %s now: %s", party.provider.name, problem.message)
+    log.warning("no sign-in with %s works now: %s", party.provider.name, problem.message)
     return ProviderAway(party.provider)
 
 

@@ -1,7 +1,7 @@
 """`/activity/runs/<id>`: one run of a script, with its calls beside the lines that made them, and what they returned.
 
-The operator sees each run, and whoever has credentials of their own sees their own runs. A run of somebody else answers
-as one that is not there.
+The operator sees each run, and a caller with credentials of their own sees their own runs. A run of somebody else
+answers as one that is not there.
 """
 
 from __future__ import annotations

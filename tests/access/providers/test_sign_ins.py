@@ -127,7 +127,7 @@ def test_the_mark_of_a_verified_address_does_not_move_to_another_document(hub: H
     assert person_of(hub, provider).principal.email == ""
 
 
-def test_userinfo_about_another_person_signs_nobody_in(hub: Hub, provider: FalseProvider) -> None:
+def test_userinfo_about_another_person_is_refused(hub: Hub, provider: FalseProvider) -> None:
     provider.userinfo = {"sub": "ben", "groups": ["admins"]}
     browser = Browser(hub)
     asked = begin(browser)
