@@ -11,6 +11,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from patchbay.access.principals import LOCAL_ID
+from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
 from patchbay.activity.script_runs import RunRecords, find_run
 from patchbay.errors import InvalidParams, PatchbayError
@@ -50,27 +51,29 @@ class _RunViews:
 
     def _find(self, id: str) -> RunRecords:
         """Return a run that the reader may see. Raises UnknownRun."""
-        run = find_run(self._services.activity, id)
-        if run is None or not self._may_see(run):
+        running = self._find_running(id)
+        run = find_run(self._services.activity, id) or (RunRecords(id, None, []) if running else None)
+        if run is None or not self._may_see(run, running):
             raise UnknownRun(f"there is no run {id:.60}; the hub deletes old records (setting activity_days)")
         return run
 
-    def _may_see(self, run: RunRecords) -> bool:
+    def _may_see(self, run: RunRecords, running: list[CallRecording]) -> bool:
         if self._site.operators.lenient_proof().is_operator:
             return True
         own = self._site.sender.id
         records = [*run.calls, *([run.script] if run.script is not None else [])]
-        return own != LOCAL_ID and all(one.principal == own for one in records)
+        return own != LOCAL_ID and {one.principal for one in records} | {one.principal for one in running} == {own}
 
     def _page(self, run: RunRecords, replayed: ReplayedRun | None = None, wrong: str = "") -> Response:
         text = find_script(self._services, run.script) if run.script is not None else None
-        calls = [_describe(one) for one in run.calls]
+        calls, running = [_describe(one) for one in run.calls], self._find_running(run.id)
+        servers = [one.server for one in ([run.script] if run.script is not None else run.calls)]
         data = {
             "id": run.id,
             "record": run.script.id if run.script is not None else None,
-            "server": run.script.server if run.script is not None else run.calls[0].server,
+            "server": [*servers, *(one.server.name for one in running), ""][0],
             "calls": calls,
-            "running": self._list_running(run.id),
+            "running": [_describe_running(one) for one in running if one.script_place],
             "differences": list(replayed.differences) if replayed is not None else None,
         }
         return render_answer(
@@ -89,14 +92,14 @@ class _RunViews:
             format_duration=format_duration,
         )
 
-    def _list_running(self, id: str) -> list[dict[str, Any]]:
-        """Return the calls of a run that have not ended in this process: they run, or wait for an approval."""
+    def _find_running(self, id: str) -> list[CallRecording]:
+        """Return what has not ended of a run in this process, oldest first: its script, and calls that run or wait."""
         running = sorted(self._services.activity.running.copy(), key=lambda one: one.at)
-        return [
-            {"name": f"{one.server.name}.{one.recorded_name}", "line": one.script_place[0], "at": one.at}
-            for one in running
-            if one.script_place and one.present_run == id
-        ]
+        return [one for one in running if one.present_run == id]
+
+
+def _describe_running(one: CallRecording) -> dict[str, Any]:
+    return {"name": f"{one.server.name}.{one.recorded_name}", "line": one.script_place[0], "at": one.at}
 
 
 def _describe(record: Record) -> dict[str, Any]:

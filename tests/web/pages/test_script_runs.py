@@ -137,3 +137,35 @@ def test_a_call_that_has_not_ended_is_shown_with_its_line(hub: Hub) -> None:
         others = [pool.submit(hub.call, "git", "meet", {"name": name}) for name in "bc"]
         assert value(running.result()) == "a" and all(one.result().text in "bc" for one in others)
     assert "not ended yet" in page and "git.meet of line 3, since" in page
+
+
+def test_a_run_has_a_page_before_any_of_its_calls_has_ended(hub: Hub) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        running = pool.submit(script, hub, "git", "import git\nawait git.meet(name='a')")
+        until(lambda: any(one.recorded_name == "meet" for one in hub.activity.running))
+        (run,) = {one.present_run for one in hub.activity.running if one.recorded_name == "meet"}
+        page = " ".join(Reader(read(hub, f"/activity/runs/{run}")).text.split())
+        others = [pool.submit(hub.call, "git", "meet", {"name": name}) for name in "bc"]
+        assert value(running.result()) == "a" and all(one.result().text in "bc" for one in others)
+    assert "git.meet of line 2, since" in page and "No call has ended yet." in page
+
+
+def test_a_running_script_of_somebody_else_is_not_there(tmp_path: Path) -> None:
+    found = team_hub(tmp_path, SCRIPTED)
+    try:
+        set_grants(found, {"grants": [{"to": ["key:ann", "key:ben"], "may": ["call", "see"], "on": ["git"]}]})
+        ann, ben = new_key(found, "ann"), new_key(found, "ben")
+        with ThreadPoolExecutor(3) as pool:
+            running = pool.submit(script, found, "git", "import git\nawait git.meet(name='a')", None, ann)
+            until(lambda: any(one.recorded_name == "meet" for one in found.activity.running))
+            (run,) = {one.present_run for one in found.activity.running if one.recorded_name == "meet"}
+            codes = [
+                found.client.get(f"/activity/runs/{run}.json", headers=who).status_code for who in (ann, ben, BROWSER)
+            ]
+            others = [
+                pool.submit(script, found, "git", f"import git\nawait git.meet(name='{n}')", None, ann) for n in "bc"
+            ]
+            assert value(running.result()) == "a" and {value(one.result()) for one in others} == {"b", "c"}
+        assert codes[:2] == [200, 404] and codes[2] != 200
+    finally:
+        found.close()
