@@ -6,6 +6,9 @@ each entry is written only if no other process wrote one since it was decided, s
 
 A run of a script asks for many calls by one question (`ask`): each call has an approval of its own, whose id is that of
 the question with a number, and one decision may be about all of them. Only that run uses them.
+
+The rehearsal of a script asks in the same way (`ask_rehearsed`). Its approvals are for the same calls of the runs of
+that script with the same inputs, and each is used once (`take_rehearsed`).
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ MAX_SHOWN_BYTES = 16 * 1024
 """Bytes of the arguments that are stored for the people who decide; a call with more cannot be approved on the page."""
 
 WAITING, APPROVED, REFUSED, USED, EXPIRED = "waiting", "approved", "refused", "used", "expired"
+REPLACED = "replaced"
+"""The state of an unused approval of a rehearsal when the same script was rehearsed again."""
 
 
 class UnknownApproval(PatchbayError):
@@ -94,7 +99,8 @@ class Approval:
     """The decision about one call. `made`, `expires` and `decided` are Unix times in seconds.
 
     `arguments` is their canonical JSON while the call waits, None if it is longer than MAX_SHOWN_BYTES. `by` is the
-    principal that decided.
+    principal that decided. `script` is the digest of a rehearsed script with its place and inputs, "" for any other
+    call; `is_taken` says that a run of that script has this approval.
     """
 
     id: str
@@ -105,6 +111,8 @@ class Approval:
     state: str = WAITING
     decided: float | None = None
     by: str = ""
+    script: str = ""
+    is_taken: bool = False
 
     def state_at(self, now: float) -> str:
         """Return the state at a time: one that waits or is approved expires."""
@@ -117,7 +125,7 @@ class Approval:
 
     @property
     def run(self) -> str:
-        """The id of the run of a script that may use it; "" for an approval that any equal call may use."""
+        """The id of the run of a script that asked for it; "" for an approval that any equal call may use."""
         return self.id.partition("-")[0] if "-" in self.id else ""
 
 
@@ -176,6 +184,55 @@ class Approvals:
             return [_new_approval(f"{question}.{number}", one, now) for number, one in enumerate(calls, 1)]
 
         return self._change(make)
+
+    def ask_rehearsed(
+        self, run: str, script: str, calls: Sequence[AskedCall], answered: Collection[str] = ()
+    ) -> list[Approval]:
+        """Ask for the approval of the calls of a rehearsal by one question; return the approvals, in order.
+
+        `run` is the id of the rehearsal, and `script` the digest of what it rehearsed. The question of an earlier
+        rehearsal of the same script with the same calls is returned while it waits, while all its calls are approved,
+        and where its id is in `answered`; any other earlier one is replaced, so that no call is approved twice. Raises
+        ToolFailed as `ask`.
+        """
+        exact = [one.exact for one in calls]
+        question = f"{run}-{secrets.token_hex(16)}"
+
+        def make(now: float) -> list[Approval]:
+            earlier: dict[str, list[Approval]] = {}
+            for one in self._known.values():
+                if one.script == script and one.call.principal == exact[0].principal:
+                    earlier.setdefault(one.question, []).append(one)
+            for id, asked in earlier.items():
+                if [one.call for one in asked] == exact and (id in answered or _is_open(asked, now)):
+                    return asked
+            self._check_room(exact[0].principal, len(calls), now)
+            unused = [
+                replace(one, state=REPLACED, arguments=None)
+                for asked in earlier.values()
+                for one in asked
+                if one.state_at(now) in (WAITING, APPROVED) and not one.is_taken
+            ]
+            asked = [_new_approval(f"{question}.{number}", one, now, script) for number, one in enumerate(calls, 1)]
+            return unused + asked
+
+        return self._change(make)[-len(calls) :]
+
+    def take_rehearsed(self, script: str, call: CallDigest) -> str:
+        """Take an approval of a call that a rehearsal of this script got; return its id, "" if there is none.
+
+        No other call gets it then: `use` follows.
+        """
+
+        def take(now: float) -> list[Approval]:
+            for one in self._known.values():
+                is_free = one.script == script and one.call == call and not one.is_taken
+                if is_free and one.state_at(now) == APPROVED:
+                    return [replace(one, is_taken=True)]
+            return []
+
+        taken = self._change(take)
+        return taken[0].id if taken else ""
 
     def decide(self, id: str, is_approved: bool, by: str) -> Approval:
         """Approve or refuse a call that waits. Raises UnknownApproval."""
@@ -311,10 +368,16 @@ class Approvals:
                 del self._known[one.id]
 
 
-def _new_approval(id: str, call: AskedCall, now: float) -> Approval:
+def _is_open(asked: Sequence[Approval], now: float) -> bool:
+    """Whether a question of a rehearsal waits, or all its calls are approved and none has run."""
+    states = {one.state_at(now) for one in asked}
+    return WAITING in states or (states == {APPROVED} and not any(one.is_taken for one in asked))
+
+
+def _new_approval(id: str, call: AskedCall, now: float, script: str = "") -> Approval:
     assert cid_of(call.arguments) == call.exact.arguments_cid
     text = call.arguments.decode() if len(call.arguments) <= MAX_SHOWN_BYTES else None
-    return Approval(id, call.exact, text, now, now + APPROVAL_SECONDS)
+    return Approval(id, call.exact, text, now, now + APPROVAL_SECONDS, script=script)
 
 
 def _decided(known: Approval, is_approved: bool, by: str, now: float) -> Approval:
@@ -328,7 +391,8 @@ def _entry(approval: Approval) -> tuple[str, bytes, float]:
 
 
 def _row(approval: Approval) -> dict[str, Any]:
-    names = ("id", "arguments", "made", "expires", "state", "decided", "by")
+    names: tuple[str, ...] = ("id", "arguments", "made", "expires", "state", "decided", "by")
+    names += ("script", "is_taken") if approval.script else ()
     return {name: getattr(approval, name) for name in names}
 
 

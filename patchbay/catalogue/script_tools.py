@@ -96,7 +96,8 @@ _RUN_INPUT: dict[str, Any] = {
             "type": "boolean",
             "default": False,
             "description": "Make only the calls of tools that read, and return the others up to the first place where "
-            "the script needs a result of one.",
+            "the script needs a result of one. Those that need an approval are one question; what is approved runs "
+            "without another one when the same script runs with the same inputs.",
         },
     },
     "required": ["code"],
@@ -137,6 +138,10 @@ _RUN_OUTPUT: dict[str, Any] = {
                     "name": {"type": "string", "description": "The server and the tool."},
                     "digest": {"type": "string", "description": "The digest of the tool."},
                     "arguments": {"type": "object", "description": "The exact arguments."},
+                    "approval": {
+                        "type": "string",
+                        "description": "The state of its approval, if it needs one, such as waiting or approved.",
+                    },
                 },
                 "required": ["tool", "line", "name", "digest", "arguments"],
             },

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from patchbay.access.approvals import AskedCall
+from patchbay.access.approvals import AskedCall, CallDigest
 from patchbay.activation import FIRST_PAUSE_SECONDS, PAUSE, Call, Events, pauses
 from patchbay.background import run_in_background
 from patchbay.errors import PatchbayError
@@ -50,6 +50,9 @@ BeginCall = Callable[[ScriptTool, dict[str, Any], str], InnerCall]
 
 Raises ToolFailed.
 """
+
+TakeApproval = Callable[[CallDigest], str]
+"""Takes an approval that the rehearsal of the script got for a call; returns its id, "" if there is none."""
 
 
 @dataclass
@@ -103,7 +106,8 @@ class ScriptCalls:
     """The calls and the sleeps of one run. `begin` prepares a call, `call` is that of the run itself.
 
     With `may_wait`, calls that need an approval go to `waiting`. `claim` is that of a run that was suspended before.
-    With `rehearses`, calls of tools that may change something are collected in `held`, and never made.
+    With `rehearses`, calls of tools that may change something are collected in `held`, and never made. With
+    `take_approval`, a call uses an approval of the rehearsal of this script.
     """
 
     call: Call
@@ -118,6 +122,7 @@ class ScriptCalls:
     """The calls that the run made before it was suspended."""
 
     rehearses: bool = False
+    take_approval: TakeApproval | None = None
     held: list[PlannedCall] = field(default_factory=list)
     made: list[PlannedCall] = field(default_factory=list)
     """All calls that began, in the order in which the script asked for them."""
@@ -258,11 +263,16 @@ class ScriptCalls:
         """
         paused = time.monotonic()
         inner = self.begin(planned.tool, planned.arguments, planned.approval)
-        inner.line, inner.number = planned.line, planned.number
-        if self.may_wait and not planned.approval:
-            planned.question = inner.find_question()
-            if planned.question is not None:
+        if not planned.approval and (self.may_wait or self.take_approval is not None):
+            question = inner.find_question()
+            if question is not None and self.take_approval is not None:
+                planned.approval = self.take_approval(question.exact)
+            if planned.approval:
+                inner = self.begin(planned.tool, planned.arguments, planned.approval)
+            elif question is not None and self.may_wait:
+                planned.question = question
                 return
+        inner.line, inner.number = planned.line, planned.number
         digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)
         known = self.claim.begin_call(digest) if self.claim is not None else None
         if known is not None:

@@ -7,13 +7,20 @@ shows forms is asked by one question about all waiting calls; for any other, the
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from patchbay.access.approval_gate import can_ask
 from patchbay.access.approval_questions import ask_client, question_key, read_answer
-from patchbay.access.approvals import APPROVAL_SECONDS, AskedCall, UnknownApproval, canonical_arguments
+from patchbay.access.approvals import (
+    APPROVAL_SECONDS,
+    Approval,
+    Approvals,
+    AskedCall,
+    UnknownApproval,
+    canonical_arguments,
+)
 from patchbay.activation import Call, Events, pauses_for
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Event, Text
@@ -69,7 +76,6 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                 raise ToolFailed(f"the run {id} has ended: there was no decision about its calls in time")
             if state == SUSPENDED and can_ask(call) and asked != head.question:
                 asked = head.question
-                call.deadline = max(call.deadline, time.monotonic() + head.until - runs.store.now())
                 yield from _ask(runs, head, call)
                 continue
             if state == SUSPENDED and not can_ask(call):
@@ -130,10 +136,21 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
     if not asked:
         return
     calls = [AskedCall(one.call, canonical_arguments(waiting[one.id].arguments)) for one in asked]
-    key = question_key(head.question)
+    yield from ask_about(runs.approvals, asked, calls, call)
+
+
+def ask_about(
+    approvals: Approvals, asked: Sequence[Approval], calls: Sequence[AskedCall], call: Call
+) -> Generator[Event, Any, None]:
+    """Ask the client of a call about all `calls` of one question, whose approvals are `asked`; decide as it answers.
+
+    The deadline of the call moves to the end of the question.
+    """
+    call.deadline = max(call.deadline, time.monotonic() + asked[0].expires - approvals.now())
+    key = question_key(asked[0].question)
     answers = yield Ask({key: ask_client(calls)})
     ticks = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, len(asked))
     approved = {one.id for one, is_approved in zip(asked, ticks, strict=True) if is_approved}
     # It may have been decided on the page while the client was asked.
     with suppress(UnknownApproval):
-        runs.approvals.decide_all(head.question, approved, call.principal)
+        approvals.decide_all(asked[0].question, approved, call.principal)

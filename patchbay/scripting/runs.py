@@ -19,9 +19,10 @@ from patchbay.scripting.following import GONE, ResumedScripts, follow_run, is_an
 from patchbay.scripting.interpreters import Interpreters
 from patchbay.scripting.limits import Budget, RunLimits
 from patchbay.scripting.modules import modules_of
+from patchbay.scripting.rehearsals import RehearsedScript, report_rehearsal
 from patchbay.scripting.script_run import Durable, Resumed, ScriptRun
 from patchbay.scripting.suspended_runs import LostClaim, Outcome, RunHead
-from patchbay.scripting.suspension import BudgetLeft, digest_of_script
+from patchbay.scripting.suspension import BudgetLeft, digest_of_rehearsal, digest_of_script
 
 ID_BYTES = 8
 """Bytes of the id of a run."""
@@ -55,6 +56,7 @@ class ScriptRuns:
         line, and for a run that waits for a person whom this call does not reach.
         """
         scripts = _resumed_scripts(call)
+        rehearsed = _rehearsed_script(server, call, scripts)
         if call.resumes:
             assert scripts is not None, "only a hub that suspends runs goes on with one"
             yield from self._resume(server, call, scripts)
@@ -71,7 +73,9 @@ class ScriptRuns:
             if any(is_answer_of_run(key) for key in call.answered):
                 raise ToolFailed(GONE)
             durable = Durable(scripts.runs, head)
-        run = yield from self._run(server, call, durable)
+        run = yield from self._run(server, call, durable, rehearsed)
+        if run.rehearsal is not None:
+            yield from report_rehearsal(run.rehearsal, call, rehearsed)
         if run.suspended is not None and scripts is not None:
             yield from follow_run(run.suspended.id, call, scripts)
 
@@ -79,14 +83,20 @@ class ScriptRuns:
         """End all interpreters."""
         self.interpreters.close()
 
-    def _run(self, server: Server, call: Call, durable: Durable | None) -> Generator[Event, Any, ScriptRun]:
-        """Yield the events of a run that begins now, until it ends or is suspended; return the run."""
+    def _run(
+        self, server: Server, call: Call, durable: Durable | None, rehearsed: RehearsedScript | None
+    ) -> Generator[Event, Any, ScriptRun]:
+        """Yield the events of a run that begins now, until it ends or is suspended; return the run.
+
+        It uses the approvals of `rehearsed`.
+        """
+        take = rehearsed.take_approval if rehearsed is not None else None
         with self._budget(call, durable) as budget:
             modules = modules_of(server)
             interpreter = yield from self.interpreters.take(call)
             run = None
             try:
-                run = ScriptRun(interpreter, modules, call, budget, durable)
+                run = ScriptRun(interpreter, modules, call, budget, durable, take_approval=take)
                 yield from run.events()
             finally:
                 self.interpreters.give_back(interpreter, run is not None and run.is_whole)
@@ -149,12 +159,29 @@ def _resumed_scripts(call: Call) -> ResumedScripts | None:
     return found
 
 
+def _rehearsed_script(server: Server, call: Call, scripts: ResumedScripts | None) -> RehearsedScript | None:
+    """Return what a script may ask for when it is rehearsed, and use when it runs.
+
+    None for a run inside another one, for one that a tool began, and for one that was suspended: what it needs after
+    that was in no rehearsal.
+    """
+    if scripts is None or call.resumes or call.run or len(call.chain) > 1:
+        return None
+    digest = digest_of_rehearsal(_endpoint(server), call.arguments["code"], call.arguments.get("inputs", {}))
+    return RehearsedScript(scripts.runs.approvals, digest)
+
+
+def _endpoint(server: Server) -> str:
+    """Return the name of the server at whose endpoint a script runs, "" for all servers."""
+    return "" if isinstance(server, Aggregate) else server.name
+
+
 def _new_head(server: Server, call: Call, now: float) -> RunHead:
     """Return the head of a run that begins now."""
     return RunHead(
         id=secrets.token_hex(ID_BYTES),
         principal=call.principal,
-        server="" if isinstance(server, Aggregate) else server.name,
+        server=_endpoint(server),
         version=server.version,
         number=0,
         question="",

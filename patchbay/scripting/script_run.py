@@ -24,13 +24,13 @@ from pydantic_monty import (
     __version__,
 )
 
-from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, Approvals
+from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, Approvals, AskedCall
 from patchbay.access.principals import LOCAL
 from patchbay.activation import PAUSE, Call, CancelFlag, Events, slices
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ToolFailed
-from patchbay.events import Content, Data, Event, Text
-from patchbay.scripting.calls import InnerCall, PlannedCall, RehearsalEnded, ScriptCalls
+from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.events import Event
+from patchbay.scripting.calls import InnerCall, PlannedCall, RehearsalEnded, ScriptCalls, TakeApproval
 from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
 from patchbay.scripting.following import outcome_events
 from patchbay.scripting.interpreters import Interpreter
@@ -43,10 +43,11 @@ from patchbay.scripting.modules import (
     plain_arguments,
     words_of,
 )
+from patchbay.scripting.rehearsals import HeldCall, Rehearsal
 from patchbay.scripting.stubs.names import identifier
 from patchbay.scripting.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.suspension import Suspension, WaitingCall
-from patchbay.scripting.values import compact_json, plain_value
+from patchbay.scripting.values import plain_value
 
 CHANGED = "it has changed since the script began: find the tools again, and run it again"
 
@@ -95,7 +96,11 @@ class Resumed:
 
 
 class ScriptRun:
-    """One run of one script, on one thread. `durable` is None for a run that cannot be suspended."""
+    """One run of one script, on one thread. `durable` is None for a run that cannot be suspended.
+
+    `take_approval` takes the approvals that a rehearsal of the script got; None for a run that uses none, and for a
+    rehearsal that asks for none.
+    """
 
     def __init__(
         self,
@@ -105,6 +110,7 @@ class ScriptRun:
         budget: Budget,
         durable: Durable | None = None,
         resumed: Resumed | None = None,
+        take_approval: TakeApproval | None = None,
     ) -> None:
         self.is_whole = False
         """Whether the interpreter may run another script."""
@@ -112,6 +118,8 @@ class ScriptRun:
         """The head of the run, once it is suspended."""
         self.outcome: Outcome | None = None
         """How the run ended."""
+        self.rehearsal: Rehearsal | None = None
+        """What a rehearsal found, once it has ended without a failure."""
         self._interpreter = interpreter
         self._modules = modules
         self._call = call
@@ -128,14 +136,18 @@ class ScriptRun:
         self._output = _Output(output_bytes, interpreter.kill, before.printed if before is not None else "")
         self._flag = CancelFlag()
         claim = resumed.claim if resumed is not None else None
-        rehearses = call.arguments.get("rehearse") is True
         self._calls = ScriptCalls(
-            call, budget, self._begin, durable is not None, claim, earlier=len(self._earlier), rehearses=rehearses
+            *(call, budget, self._begin, durable is not None, claim),
+            earlier=len(self._earlier),
+            rehearses=call.arguments.get("rehearse") is True,
+            take_approval=take_approval,
         )
         self._line = before.line if before is not None else 0
 
     def events(self) -> Events:
-        """Yield the events of the run; the last ones are its output and its value, unless it is suspended.
+        """Yield the events of the run; the last ones are its output and its value.
+
+        One that is suspended, and a rehearsal, have none of these: `suspended` and `rehearsal` say what follows.
 
         Raises ToolFailed with the reason and the line, LostClaim.
         """
@@ -165,21 +177,18 @@ class ScriptRun:
                 failure = self._with_calls(f"the value of the script cannot be returned: {problem.message}")
         self.outcome = Outcome(self._output.text, None if failure else value, self._rows(), failure)
         if self._calls.rehearses and not failure:
-            yield from self._rehearsed(value, has_value)
+            asks = self._calls.take_approval is not None
+            held = [HeldCall(one, self._find_question(one) if asks else None) for one in self._calls.held]
+            self.rehearsal = Rehearsal(self.outcome, has_value, held)
         else:
             yield from outcome_events(self.outcome, self._call.run)
 
-    def _rehearsed(self, value: Any, has_value: bool) -> Iterator[Event]:
-        """Yield what a rehearsal printed, the calls that it did not make, and its value if it has one."""
-        held = self._calls.held
-        lines = [f"line {one.line}: {one.name}({_as_arguments(one.arguments)})" for one in held]
-        if self._output.text:
-            yield Text(self._output.text)
-        yield Text("\n".join([f"Calls that may change something, and were not made: {len(held)}", *lines]))
-        if has_value:
-            yield Content({"type": "text", "text": value if isinstance(value, str) else compact_json(value)})
-        rows = {"calls": self._rows(), "run": self._call.run, "rehearsed": [one.exact_row() for one in held]}
-        yield Data({"value": value, **rows}, text="")
+    def _find_question(self, held: PlannedCall) -> AskedCall | None:
+        """Return the exact call if a call that was not made needs an approval."""
+        try:
+            return self._begin(held.tool, held.arguments, "").find_question()
+        except PatchbayError:
+            return None  # its arguments are wrong, so that it never runs
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return the calls of the whole run, as its result shows them."""
@@ -403,10 +412,6 @@ def _state_of(approvals: Approvals, id: str) -> str:
 def _unknown_tool(name: str) -> ScriptTool:
     """Stand for a tool that is no longer there, in the row of its call."""
     return ScriptTool("", Descriptor("tool", name, {}), name)
-
-
-def _as_arguments(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={compact_json(value)}" for name, value in arguments.items())
 
 
 def _external_module(functions: list[str], module: ScriptModule) -> ExternalModule:

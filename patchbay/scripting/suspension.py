@@ -76,6 +76,14 @@ def digest_of_script(code: str, inputs: Mapping[str, Any]) -> str:
     return cid_of(dump_json([code, inputs], is_sorted=True))
 
 
+def digest_of_rehearsal(server: str, code: str, inputs: Mapping[str, Any]) -> str:
+    """Return the digest of a script with its inputs at the endpoint of a server ("" for all servers).
+
+    The approvals of its rehearsal are for the runs that have the same one.
+    """
+    return cid_of(dump_json([server, code, inputs], is_sorted=True))
+
+
 def digest_of_call(server: str, tool: str, arguments: Mapping[str, Any]) -> str:
     """Return the digest of one call with its arguments."""
     return cid_of(dump_json([server, tool, arguments], is_sorted=True))

@@ -59,6 +59,14 @@ await asyncio.gather(*[close(number) for number in numbers])
 """
 
 
+PLAIN = """import asyncio
+import issues
+
+await asyncio.gather(*[issues.close(folder=folder, number=number) for number in range(1, count + 1)])
+"""
+"""A script that closes issues without a look for them."""
+
+
 def closing_hub(folder: Path, **settings: Any) -> Hub:
     """A hub with the issues, whose calls do not wait for a decision."""
     hub = Hub(folder, FILES, **settings)
@@ -74,10 +82,12 @@ def close_issues(
     headers: Mapping[str, str] | None = None,
     server: str = "issues",
     code: str = CODE,
+    rehearse: bool = False,
     **params: Any,
 ) -> Answer:
-    """The answer to the script that closes issues."""
-    wanted = {"name": "run_script", "arguments": {"code": code, "inputs": {"folder": str(folder), "count": count}}}
+    """The answer to the script that closes issues, or to its rehearsal."""
+    arguments = {"code": code, "inputs": {"folder": str(folder), "count": count}}
+    wanted = {"name": "run_script", "arguments": arguments | ({"rehearse": True} if rehearse else {})}
     return hub.send(server, *modern_request("tools/call", wanted | params, capabilities, headers=headers))
 
 

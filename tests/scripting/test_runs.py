@@ -149,7 +149,7 @@ def test_a_value_that_json_cannot_say_is_refused_with_the_reason(hub: Hub, code:
 
 @pytest.mark.parametrize("step", ["modules_of", "ScriptRun"])
 def test_a_run_that_cannot_begin_keeps_no_place(hub: Hub, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    def fail(*given: object) -> None:
+    def fail(*given: object, **more: object) -> None:
         raise ToolFailed("it cannot begin")
 
     with monkeypatch.context() as changed:

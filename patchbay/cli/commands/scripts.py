@@ -63,7 +63,9 @@ RUN_SCRIPT = "run_script"
     multiple=True,
     help="A value that the script uses by this name: JSON, or a text. Repeatable.",
 )
-@click.option("--rehearse", is_flag=True, help="Call only tools that read, and list the other calls instead.")
+@click.option(
+    "--rehearse", is_flag=True, help="Call only tools that read, list the other calls, and ask for their approvals."
+)
 @with_style
 @with_session
 @with_headers

@@ -7,19 +7,26 @@ from typing import Any
 
 import orjson
 
-from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, USED, WAITING, Approval
+from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, REPLACED, USED, WAITING, Approval
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.web.rendering.names import name_caller
 
-_STATES = {WAITING: "waits", APPROVED: "approved, has not run yet", REFUSED: "refused", USED: "approved, ran once"}
+_STATES = {
+    WAITING: "waits",
+    APPROVED: "approved, has not run yet",
+    REFUSED: "refused",
+    USED: "approved, ran once",
+    REPLACED: "replaced by a later rehearsal",
+}
 
 
 def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
     """Return the values that pages show of an approval. `mode` is the access mode of the hub.
 
     `who` is who asks; `rows` has the arguments (`list_arguments`), None if they are not stored; `exact` is their JSON;
-    `origins` has what is behind a tool of a toolset (`server`, `name`, `tool`); `outcome` is the state at `now`.
+    `origins` has what is behind a tool of a toolset (`server`, `name`, `tool`); `outcome` is the state at `now`;
+    `rehearsal` is the id of the rehearsal of a script that asks, "" for any other call.
     """
     text = approval.arguments
     return {
@@ -33,6 +40,7 @@ def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
         "tool_digest": approval.call.tool_digest,
         "origins": orjson.loads(approval.call.origins) if approval.call.origins else [],
         "arguments_cid": approval.call.arguments_cid,
+        "rehearsal": approval.run if approval.script else "",
         "made": approval.made,
         "expires": approval.expires,
         "waits": approval.state_at(now) == WAITING,
@@ -46,15 +54,16 @@ def describe_questions(approvals: Iterable[Approval], now: float, mode: str) -> 
     """Return the questions that approvals are about, in their order, as values that pages show.
 
     Each has the `id` to decide about, its `calls` (`describe_call`), `who` asks, the `run` of the script that asks (""
-    for a call by itself), and the times `made` and `expires`.
+    for a call by itself), the `rehearsal` that this run is ("" for any other), and the times `made` and `expires`.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     runs: dict[str, str] = {}
     for one in approvals:
         found.setdefault(one.question, []).append(describe_call(one, now, mode))
         runs[one.question] = one.run
+    shared = ("who", "rehearsal", "made", "expires")
     return [
-        {"id": id, "calls": calls, "run": runs[id], **{name: calls[0][name] for name in ("who", "made", "expires")}}
+        {"id": id, "calls": calls, "run": runs[id], **{name: calls[0][name] for name in shared}}
         for id, calls in found.items()
     ]
 

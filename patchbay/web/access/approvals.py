@@ -1,6 +1,7 @@
 """`/approvals`: the calls that wait for an approval, and past decisions. An administrator approves or refuses them.
 
-The calls of a script that wait together are one entry with a table, and one decision may be about all of them.
+The calls of a script that wait together are one entry with a table, and one decision may be about all of them. So are
+those of a rehearsal, and its entry says that they are.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ def describe_approval(approval: Approval, now: float) -> dict[str, Any]:
         "id": approval.id,
         "question": approval.question,
         "run": approval.run,
+        "rehearsal": bool(approval.script),
         "principal": approval.call.principal,
         "server": approval.call.server,
         "tool": approval.call.tool,

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from patchbay import exit_codes
-from patchbay.access.approvals import Approvals, CallDigest
+from patchbay.access.approvals import Approvals, AskedCall, CallDigest
 from patchbay.cid import cid_of
 from patchbay.stores import open_store
 from tests.cli.servers.commands import run_command
@@ -56,6 +56,19 @@ def test_a_waiting_call_is_listed_and_approved_or_refused(hub: Hub, folder: Path
     assert run_command(folder, "approvals", "list").out == "No call waits for an approval.\n"
     states = run_command(folder, "approvals", "list", "--all").out
     assert "approved, not run yet" in states and "refused" in states
+
+
+def test_the_calls_of_a_rehearsal_are_listed_as_such_and_approved_together(hub: Hub, folder: Path) -> None:
+    """55.4"""
+    call = CallDigest("key:robot", "safe", "v", "open_safe", "d", cid_of(b"{}"))
+    store = open_store("sqlite", folder / "data")
+    try:
+        asked = Approvals(store).ask_rehearsed("0" * 16, "script", [AskedCall(call, b"{}")] * 2)
+    finally:
+        store.close()
+    assert run_command(folder, "approvals", "list").out.count("waits, from a rehearsal") == 2
+    said = run_command(folder, "approvals", "approve", asked[0].question).out
+    assert said == f"The calls of the rehearsal {'0' * 16} are approved: 2 approved, not run yet.\n"
 
 
 def test_a_decision_about_an_unknown_call_is_refused(hub: Hub, folder: Path) -> None:

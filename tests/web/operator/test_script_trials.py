@@ -9,12 +9,14 @@ import pytest
 
 from patchbay.activity.records import Filter
 from tests.hubs import Hub
+from tests.scripting.closing import FILES
 from tests.scripting.hubs import SCRIPTED
 from tests.web.browsing import BROWSER, links, read, read_json
 from tests.web.operator.test_editing import csrf
 from tests.wire.hostile import Reader
 
 PAGE = "/servers/git/script"
+CALLS = ("issues.find(folder='/a')", "issues.close(folder='/a', number=1)")
 
 
 @pytest.fixture
@@ -66,6 +68,20 @@ def test_a_script_with_markup_is_text(hub: Hub) -> None:
     evil = "</textarea><script>alert(1)</script>"
     page = post(hub, code=f"print('''{evil}''')\n'''{evil}'''", action="run")
     assert evil not in page and "&lt;script&gt;" in page
+
+
+def test_a_rehearsal_shows_which_calls_wait_for_an_approval(tmp_path: Path) -> None:
+    """55.4"""
+    found = Hub(tmp_path, FILES).log_in()
+    try:
+        page = "/servers/issues/script"
+        code = f"import asyncio\nimport issues\nawait asyncio.gather({', '.join(CALLS)})"
+        fields = {"csrf": csrf(found, page), "code": code, "action": "rehearse"}
+        text = found.client.post(page, data=fields, headers=BROWSER).text
+        assert "<td>waiting</td>" in text and "<td>not needed</td>" in text
+        assert "/approvals" in links(text) and "without another question" in Reader(text).text
+    finally:
+        found.close()
 
 
 def test_a_rehearsal_shows_the_calls_that_it_does_not_make(hub: Hub) -> None:

@@ -27,6 +27,7 @@ STATES = {
     "refused": "refused",
     "used": "approved, ran once",
     "expired": "too late",
+    "replaced": "rehearsed again",
 }
 """What a person reads for each state."""
 
@@ -74,6 +75,7 @@ def approve_command(context: click.Context, /, id: str, **_: Any) -> None:
     """Approve the call ID: its caller may send exactly this call once, within ten minutes.
 
     ID may also be that of a question about several calls of a script: all that still wait are approved, and it goes on.
+    Calls of a rehearsal run when the same script runs.
     """
     _decide(context, id, "approve")
 
@@ -98,7 +100,7 @@ def _decide(context: click.Context, id: str, do: str) -> None:
         if id == made["question"] != made["id"]:
             states = Counter(one["state"] for one in hub.get(f"{PAGE}.json")["approvals"] if one["question"] == id)
             words = ", ".join(f"{count} {STATES[state]}" for state, count in states.items())
-            click.echo(f"The calls of the run {made['run']} are {done}: {words}.")
+            click.echo(f"The calls of the {_kind(made)} {made['run']} are {done}: {words}.")
             return
     click.echo(f"The call of {made['server']}.{made['tool']} by {_asker(made)} is {done}.")
 
@@ -116,7 +118,12 @@ def _make_row(each: dict[str, Any]) -> tuple[str, ...]:
         arguments = arguments[:MAX_ARGUMENT_CHARACTERS] + "…"
     tool = f"{each['server']}.{each['tool']}"
     asked = datetime.fromtimestamp(each["made"]).astimezone().strftime("%H:%M:%S")
-    return each["id"], _asker(each), make_printable(tool), make_printable(arguments), asked, STATES[each["state"]]
+    state = STATES[each["state"]] + (", from a rehearsal" if each["rehearsal"] else "")
+    return each["id"], _asker(each), make_printable(tool), make_printable(arguments), asked, state
+
+
+def _kind(each: dict[str, Any]) -> str:
+    return "rehearsal" if each["rehearsal"] else "run"
 
 
 def _asker(each: dict[str, Any]) -> str:
