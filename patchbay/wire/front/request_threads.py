@@ -11,6 +11,7 @@ sleeps until it gets a request; the thread that became idle last gets the next o
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -31,6 +32,9 @@ LOOK_SECONDS = 0.004
 
 BUSY_SHARE, QUICK_SECONDS = 0.5, 0.004
 """A worker that uses this share of a processor, with requests that take no longer on average, runs FEW at once."""
+
+FULL_SHARE, FALL = 0.9, 8
+"""From this share of a processor on, further threads bring nothing: the limit falls by one of FALL at each look."""
 
 IDLE_SECONDS = 5.0
 """Seconds after which an idle thread ends."""
@@ -70,6 +74,11 @@ class RequestThreads:
     def limit(self) -> int:
         """Return how many requests run at once now; further ones wait."""
         return self._limit
+
+    @property
+    def waiting(self) -> int:
+        """Return how many requests wait for a place."""
+        return len(self._queue)
 
     @property
     def _running(self) -> int:
@@ -148,25 +157,40 @@ class RequestThreads:
         if not self._is_watched:
             self._is_watched = True
             self._seen = (time.monotonic(), time.process_time(), self._ended)
-            self.loop.call_later(LOOK_SECONDS, self._look)
+            self.loop.call_later(LOOK_SECONDS, self.look)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Set the limit by what the process does, and begin the requests that have a place then. On the event loop."""
         now, used = time.monotonic(), time.process_time()
         then, used_then, ended_then = self._seen
         with self._lock:
             ended, seconds = self._ended - ended_then, now - then
             are_quick = self._running * seconds <= QUICK_SECONDS * ended
-            if are_quick and used - used_then >= BUSY_SHARE * seconds:
+            share = (used - used_then) / max(seconds, sys.float_info.min)
+            if ended and are_quick and share >= BUSY_SHARE:
                 self._limit = self.on_web_threads
-            else:
-                self._limit = min(self._most, max(self._limit, self._running + len(self._queue)))
+            elif ended and share >= FULL_SHARE:
+                self._limit = max(self.on_web_threads, self._limit - 1 - self._limit // FALL)
+            else:  # at most twice as many, because one look can be wrong on a machine with other work
+                more = min(len(self._queue), max(self._running, FEW))
+                self._limit = min(self._most, max(self._limit, self._running + more))
             begun = [self._queue.popleft() for _ in range(min(len(self._queue), self._limit - self._running))]
             new = [work for work in begun if self._hand_over(work)]
             self._seen = (now, used, self._ended)
             self._is_watched = bool(self._queue) or (ended > 0 and self._running > FEW)
             if self._is_watched:
-                self.loop.call_later(LOOK_SECONDS, self._look)
+                self.loop.call_later(LOOK_SECONDS, self.look)
+        if new:
+            self._start_elsewhere(new)
+
+    def _start_elsewhere(self, new: list[Work]) -> None:
+        """Start further threads without a wait for each of them, which would hold the event loop up."""
+        try:
+            threading.Thread(target=self._start_all, args=(new,), name="request-starter", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._start_all(new)
+
+    def _start_all(self, new: list[Work]) -> None:
         for work in new:
             self._start(work)
 

@@ -239,17 +239,51 @@ def test_quick_requests_that_use_the_processor_run_few_at_a_time() -> None:
     assert 1 <= load.most <= FEW
 
 
-def test_the_limit_rises_while_requests_wait_and_falls_when_they_are_quick(
-    blocking: Callable[[], Blocking], request: pytest.FixtureRequest
-) -> None:
-    threads = RequestThreads(50, EventLoop())
+def raise_limit(threads: RequestThreads, blocking: Callable[[], Blocking]) -> None:
+    """Have twenty requests wait at the same time, and end."""
     many = [blocking() for _ in range(20)]
     for each in many:
         threading.Thread(target=threads.run, args=(each,), daemon=True).start()
     assert all(each.begun.wait(BOUND) for each in many) and threads.limit >= 20
     for each in many:
         each.end.set()
+
+
+def test_the_limit_rises_while_requests_wait_and_falls_when_they_are_quick(
+    blocking: Callable[[], Blocking], request: pytest.FixtureRequest
+) -> None:
+    threads = RequestThreads(50, EventLoop())
+    raise_limit(threads, blocking)
     request.getfixturevalue("all_quick")
+    load = Load(threads)
+    until(lambda: threads.limit == FEW, "the limit falls")
+    load.end()
+
+
+def test_one_look_lets_at_most_twice_as_many_run(
+    blocking: Callable[[], Blocking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that another program kept from the processor looks idle once; its requests would wait for each other."""
+    threads = RequestThreads(50, EventLoop())
+    monkeypatch.setattr(request_threads, "LOOK_SECONDS", BOUND)
+    many = [blocking() for _ in range(20)]
+    for each in many:
+        threading.Thread(target=threads.run, args=(each,), daemon=True).start()
+    until(lambda: sum(each.begun.is_set() for each in many) == FEW and threads.waiting == 20 - FEW, "a full queue")
+    threads.loop.call(threads.look)
+    until(lambda: sum(each.begun.is_set() for each in many) == 2 * FEW, "twice as many")
+    assert (threads.limit, threads.waiting) == (2 * FEW, 20 - 2 * FEW)
+    for each in many:
+        each.end.set()
+
+
+def test_the_limit_falls_while_the_processor_is_used_up(
+    blocking: Callable[[], Blocking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = RequestThreads(50, EventLoop())
+    raise_limit(threads, blocking)
+    monkeypatch.setattr(request_threads, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(request_threads, "FULL_SHARE", 0.0)
     load = Load(threads)
     until(lambda: threads.limit == FEW, "the limit falls")
     load.end()
