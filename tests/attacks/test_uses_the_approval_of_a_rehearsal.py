@@ -21,6 +21,7 @@ from patchbay.access.approvals import (
     AskedCall,
     CallDigest,
 )
+from patchbay.boot import change_names
 from patchbay.cid import cid_of
 from patchbay.stores.memory import MemoryStore
 from tests.access.team import new_key, set_grants, team_hub
@@ -83,9 +84,13 @@ def test_other_inputs_with_equal_calls_ask(hub: Hub, ann: dict[str, str], tmp_pa
     assert asks(run(hub, tmp_path, ann, code=code, count=9)) and words(tmp_path) == []
 
 
-def test_the_endpoint_of_another_server_asks(hub: Hub, ann: dict[str, str], tmp_path: Path) -> None:
-    approved(hub, tmp_path, ann, code=AT_DESK, server="desk")
-    assert asks(run(hub, tmp_path, ann)) and words(tmp_path) == []
+def test_the_same_script_at_another_endpoint_asks(hub: Hub, ann: dict[str, str], tmp_path: Path) -> None:
+    store = hub.catalogue.store
+    listing = store.blobs.put(b'{"scripts": "also"}')
+    change_names(store, {"variables/listing": listing}, "tests", "scripts at /mcp")
+    hub.catalogue.refresh()
+    approved(hub, tmp_path, ann)
+    assert asks(run(hub, tmp_path, ann, server="")) and words(tmp_path) == []
 
 
 def test_a_call_without_the_script_asks(hub: Hub, ann: dict[str, str], tmp_path: Path) -> None:
