@@ -29,6 +29,7 @@ def delete_secret() -> str:
     """Delete the secret."""
     return "deleted"
 '''
+SCRIPT = 'import mine\n\n\nasync def go() -> str:\n    """Go."""\n    return "x"\n'
 STAR = json.dumps({"resources": {"star": {"uri": "star://*", "text": "a star"}}})
 """A resource whose URI would be a pattern of others."""
 
@@ -232,3 +233,41 @@ def test_a_key_with_scopes_makes_no_toolset(hub: Hub) -> None:
     narrow = new_key(hub, "narrow", ["call", "read", "see"])
     assert do(hub, narrow, "mine", "new", "git.status").status_code in (401, 403, 404)
     assert hub.client.get("/toolsets.json", headers=narrow).status_code == 404
+
+
+def test_a_maker_replaces_no_script_of_the_operator_and_adds_none(hub: Hub, ann: dict[str, str]) -> None:
+    """A script runs with the rights of each caller, so that a maker would act as the callers."""
+    fields = {"rights": "caller", "include": ["git.status"], "tools": {"go": {"script": SCRIPT}}}
+    write(hub, "mine.json", toolset(**fields))
+    before = stored(hub)
+    other = SCRIPT.replace('"x"', "await mine.status()")
+    for answer in (
+        do(hub, ann, "mine", "shape", tool="go", shape=json.dumps({"script": other})),
+        do(hub, ann, "mine", "script", tool="more", script=SCRIPT.replace("go", "more")),
+        save(hub, ann, {**before, "tools": {"go": {"script": other}}}),
+        save(hub, ann, {**before, "tools": {**before["tools"], "more": {"script": SCRIPT}}}),
+        save(
+            hub, ann, {**before, "tools": {"go": {"script": SCRIPT}, "more": {"from": "git.status", "script": SCRIPT}}}
+        ),
+    ):
+        assert answer.status_code in (400, 403) and "only the operator writes scripts" in answer.text, answer.text
+        assert stored(hub) == before
+    assert do(hub, ann, "mine", "add", "time.now").status_code == 200
+    assert stored(hub) == {**before, "include": ["git.status", "time.now"]}
+
+
+def test_a_maker_is_told_that_only_the_operator_writes_scripts(hub: Hub, ann: dict[str, str]) -> None:
+    assert do(hub, ann, "mine", "new", "git.status").status_code == 200
+    refused = do(hub, ann, "mine", "script", tool="go", script=SCRIPT)
+    assert refused.status_code in (400, 403) and "only the operator writes scripts" in refused.text
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_form_opens_no_content_that_the_toolset_does_not_name(hub: Hub, ann: dict[str, str], is_there: bool) -> None:
+    if is_there:
+        assert do(hub, ann, "mine", "new", "git.status").status_code == 200
+    cid = hub.catalogue.store.blobs.put(SECRET.encode())
+    fields = {"kind": "toolset", "rights": "caller", "tools": {"x": {"script": f"cid://{cid}"}}}
+    answer = save(hub, ann, fields, action="check")
+    assert answer.status_code == 200 and str(cid) in answer.text
+    assert "the secret text" not in answer.text

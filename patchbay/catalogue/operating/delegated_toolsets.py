@@ -22,6 +22,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.entry_patterns import splits
 from patchbay.errors import ConfigError, Refused
+from patchbay.python_functions.script_texts import scripts_of
 from patchbay.store import Store
 from patchbay.suggestions import did_you_mean, find_similar_names
 
@@ -140,6 +141,7 @@ def check_maker_fields(
     changed = [key for key in {**old, **wanted} if key not in OWN_FIELDS and old.get(key) != wanted.get(key)]
     if changed:
         raise Refused(f"only the operator changes {', '.join(sorted(changed))} of a toolset")
+    _check_scripts(old, wanted)
     known = {member: _origins(old, member) for member in ("include", "tools", "resources", "prompts")}
     for member, old_origins in known.items():
         for place, origin in _origins(wanted, member).items():
@@ -147,12 +149,26 @@ def check_maker_fields(
                 _check_usable(name, place, origin, member, every)
 
 
+def _check_scripts(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Check that each script is a stored one: it runs with the rights of each caller. Raises Refused."""
+    stored = scripts_of(before)
+    for name, text in scripts_of(wanted).items():
+        if stored.get(name) != text:
+            raise Refused(f"tools.{name:.80}: only the operator writes scripts: leave it out, or as it is stored")
+
+
 def _origins(fields: Mapping[str, Any], member: str) -> dict[str, str]:
-    """Return the patterns and the origins of one member of the fields, by their places."""
+    """Return the patterns and the origins of one member of the fields, by their places; a script alone has none."""
     found = fields.get(member, {})
     rows = found.items() if isinstance(found, Mapping) else enumerate(found)
-    named = ((key, one.get("from", "") if isinstance(one, Mapping) else one) for key, one in rows)
+    named = (
+        (key, one.get("from", "") if isinstance(one, Mapping) else one) for key, one in rows if not _is_script(one)
+    )
     return {f"{member}.{key}": str(origin) for key, origin in named}
+
+
+def _is_script(shape: Any) -> bool:
+    return isinstance(shape, Mapping) and "script" in shape and "from" not in shape
 
 
 def _check_usable(name: str, place: str, origin: str, member: str, every: Mapping[str, Server]) -> None:

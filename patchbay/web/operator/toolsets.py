@@ -5,7 +5,7 @@ Every page works without a script. The commands `patchbay toolset ...` send the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -33,7 +33,7 @@ from patchbay.errors import (
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import find_tool, run_tool
-from patchbay.python_functions.script_texts import CID_PREFIX
+from patchbay.python_functions.script_texts import CID_PREFIX, scripts_of
 from patchbay.web.operator.changes import (
     explain_refusal,
     find_author,
@@ -71,6 +71,9 @@ _SHAPE = dict.fromkeys(("new_name", "title", "description", "arguments", "script
 """What a command may change about one tool."""
 
 UNKNOWN_PRICE = "not known until the fault of the form is mended; Check says what it is"
+
+TextOf = Callable[[str], str]
+"""Returns the text of what the field `script` of a tool says."""
 
 TRY = "try:"
 """The beginning of the value of a button that tries a tool."""
@@ -178,8 +181,9 @@ class _ToolsetsViews:
             before = _read_shown(fields, before)
         else:  # a stranger brings no expressions that the hub would check
             checked = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
-        wanted, wrong = self._read_fields(before, fields)
-        as_checked = wanted if checked is fields else self._read_fields(before, checked)[0]
+        text_of = self._make_text_of(server)
+        wanted, wrong = self._read_fields(before, fields, text_of)
+        as_checked = wanted if checked is fields else self._read_fields(before, checked, text_of)[0]
         drafted = self._toolsets.drafts.draft(target or "new", as_checked)
         drafted = replace(
             drafted, fields=read_choice({**drafted.fields, **wanted}, fields)
@@ -216,17 +220,32 @@ class _ToolsetsViews:
             return problem.message
         return str(format_json(result))
 
-    def _read_fields(self, before: dict[str, Any], fields: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
-        return read_form_fields(before, fields, self._properties_of, self._text_of, self._toolsets.drafts.split)
+    def _read_fields(
+        self, before: dict[str, Any], fields: dict[str, str], text_of: TextOf
+    ) -> tuple[dict[str, Any], list[str]]:
+        return read_form_fields(before, fields, self._properties_of, text_of, self._toolsets.drafts.split)
 
-    def _text_of(self, script: str) -> str:
-        """Return the text of what the field `script` of a tool says; empty for content that is not there."""
-        if not script.startswith(CID_PREFIX):
-            return script
-        try:
-            return self._site.catalogue.store.blobs.get(script.removeprefix(CID_PREFIX)).decode("utf-8", "replace")
-        except ContentError:
-            return ""
+    def _make_text_of(self, server: Server | None) -> TextOf:
+        """Return the function for the text of what the field `script` of a tool says; empty for a content not there.
+
+        The operator reads each content. Others read those that the stored fields of this toolset name: a form can
+        bring the CID of any content of the hub.
+        """
+        named = None
+        if not self._site.operators.lenient_proof().is_operator:
+            named = set(scripts_of(self._fields(server)).values()) if server is not None else set()
+
+        def text_of(script: str) -> str:
+            if not script.startswith(CID_PREFIX):
+                return script
+            if named is not None and script not in named:
+                return ""
+            try:
+                return self._site.catalogue.store.blobs.get(script.removeprefix(CID_PREFIX)).decode("utf-8", "replace")
+            except ContentError:
+                return ""
+
+        return text_of
 
     def _properties_of(self, origin: str) -> Properties:
         """Return the schemas of the arguments of a tool `server.tool`; empty for one that is not there."""
@@ -269,7 +288,7 @@ class _ToolsetsViews:
     ) -> Response:
         """The form, with the tools of all servers, those that are chosen, and what the list would cost."""
         words = ((typed or {}).get("find") if typed is not None else request.args.get("find")) or ""
-        shown = self._offers(name, drafted, words)
+        shown = self._offers(name, drafted, words, self._make_text_of(server))
         prices = [one["bytes"] for one in shown.chosen if one["is_listed"]]
         whole = self._toolsets.describe(ALL_SERVERS)
         is_begun = any(drafted.fields.get(kind) for kind in ("include", "tools", *PATTERNS))
@@ -308,14 +327,14 @@ class _ToolsetsViews:
             response.status_code = problem.status if isinstance(problem, StaleUpdate | Refused) else 400
         return response
 
-    def _offers(self, name: str, drafted: DraftedToolset, words: str) -> _Offers:
+    def _offers(self, name: str, drafted: DraftedToolset, words: str, text_of: TextOf) -> _Offers:
         """Return the chosen tools, and the tools of each server that the words fit."""
         tools = drafted.server.tools if drafted.server is not None else {}
         chosen = [_describe_chosen(one, drafted.fields) for one in tools.values()]
         unlisted = _find_unlisted(drafted, self._toolsets.drafts.split)
         chosen += [_describe_unlisted(*one, drafted, self._properties_of(one[1])) for one in unlisted]
         for one in chosen:
-            one["script"] = self._text_of(one["script"])
+            one["script"] = text_of(one["script"])
         given = {one["from"] for one in chosen}
         servers, left, more = [], MAX_SHOWN_TOOLS, 0
         for each in sorted(self._site.visible.all(), key=lambda one: (one.origin == "boot image", one.name)):
