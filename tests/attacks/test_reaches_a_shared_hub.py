@@ -36,8 +36,15 @@ SIGN_IN_ELSEWHERE = {"/upstreams/callback/<issuer>", "/upstreams/client/<issuer>
 """The browser comes back from another site without the strict cookie (an unknown sign-in gets 403), and that site reads
 the metadata of the hub as a client.
 """
+PROVIDERS = {f"/sign-in/<provider>{rest}" for rest in ("", "/callback", "/backchannel-logout")}
+"""The way to an identity provider of `--sign-in` and back; without one, each answers 404."""
+
 OPEN = (
-    SIGN_IN | SERVED_TO_CLIENTS | SIGN_IN_ELSEWHERE | {"/healthz", "/readyz", "/static/<path:filename>", "/favicon.ico"}
+    SIGN_IN
+    | SERVED_TO_CLIENTS
+    | SIGN_IN_ELSEWHERE
+    | PROVIDERS
+    | {"/healthz", "/readyz", "/static/<path:filename>", "/favicon.ico"}
 )
 """What a stranger reaches: health, sign-in, the routes and the metadata of the authorization server, styles."""
 
