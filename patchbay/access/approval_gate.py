@@ -107,7 +107,7 @@ class ApprovalGate:
         """Ask the caller's client. Raises ToolFailed when it does not approve."""
         key = question_key(approval.id)
         answers = yield Ask({key: ask_client([asked])})
-        (is_approved,) = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, 1)
+        (is_approved,) = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, [asked])
         try:
             self._approvals.decide(approval.id, is_approved, call.principal)
         except UnknownApproval as problem:

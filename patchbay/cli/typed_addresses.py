@@ -21,7 +21,7 @@ from patchbay.client.addresses.launchers import API_DOCUMENT_PATH, is_header_nam
 from patchbay.client.addresses.targets import AddressError, check_headers, mask_url
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.source import SourceContext, Sources
-from patchbay.errors import InvalidParams
+from patchbay.errors import ConfigError, InvalidParams
 from patchbay.suggestions import find_similar_names
 
 Pair = tuple[str, str]
@@ -153,8 +153,10 @@ def with_headers(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Send this HTTP header to the server at ADDRESS, a URL; write secrets as ${NAME}. Repeatable.",
     )
     @wraps(command)
-    def run(*arguments: Any, address: str, headers: tuple[Pair, ...], **options: Any) -> Any:
-        return command(*arguments, address=add_headers(address, headers), **options)
+    def run(*arguments: Any, address: str | None, headers: tuple[Pair, ...], **options: Any) -> Any:
+        if headers and address is None:  # of a command that takes an address or the name of a server of this hub
+            raise ConfigError("--header", "", "expected --at with a URL too: headers go to a server elsewhere")
+        return command(*arguments, address=address and add_headers(address, headers), **options)
 
     return run
 

@@ -149,7 +149,7 @@ def ask_about(
     call.deadline = max(call.deadline, time.monotonic() + asked[0].expires - approvals.now())
     key = question_key(asked[0].question)
     answers = yield Ask({key: ask_client(calls)})
-    ticks = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, len(asked))
+    ticks = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, calls)
     approved = {one.id for one, is_approved in zip(asked, ticks, strict=True) if is_approved}
     # It may have been decided on the page while the client was asked.
     with suppress(UnknownApproval):

@@ -80,3 +80,10 @@ def test_a_rehearsal_lists_the_calls_that_it_does_not_make(folder: Path) -> None
     given = ("--toolset", "release", "--input", "repo=/a", "--input", "count=3", "--rehearse", "--text")
     ended = run_command(folder, "run", str(folder / "script.py"), *given)
     assert 'were not made: 1\nline 3: release.log(repo="/a", count=3)' in ended.out and ended.code == exit_codes.OK
+
+
+def test_a_header_without_an_address_says_what_it_needs(folder: Path) -> None:
+    for name in ((), ("--toolset", "release")):
+        ended = run_command(folder, "run", str(folder / "script.py"), *name, "--header", "X-Key: secret")
+        assert ended.code == exit_codes.USAGE and "--header: expected --at with a URL" in ended.err, ended.err
+        assert "Traceback" not in ended.err and "secret" not in ended.err

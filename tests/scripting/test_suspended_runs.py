@@ -5,12 +5,14 @@ Source: issue 55, items 3 and 4; TOOLSETS section 4 (durable, one decision for m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patchbay.access.approvals import Approvals
 from patchbay.activity.records import Filter
 from patchbay.scripting.front import KEPT_AS
 from patchbay.scripting.suspended_runs import DECIDED, UNKNOWN_RESULT
@@ -18,6 +20,7 @@ from patchbay.scripting.suspension import digest_of_call
 from tests.hubs import Hub
 from tests.scripting.closing import (
     CODE,
+    FILES,
     FORMS,
     answers_to,
     close_issues,
@@ -28,7 +31,7 @@ from tests.scripting.closing import (
     waiting,
     words,
 )
-from tests.scripting.hubs import failure, value
+from tests.scripting.hubs import failure, script, value
 from tests.waiting import until
 
 
@@ -109,6 +112,31 @@ def test_the_page_has_one_entry_with_a_table_and_its_ticks_decide(hub: Hub, tmp_
     outcome = ended(hub, run)
     assert [one.startswith("closed") for one in outcome.value] == [True, False, False, False, True]
     assert sorted(words(tmp_path)) == ["1", "5"]
+
+
+def test_the_table_shows_what_is_behind_each_call_and_offers_no_approval_that_the_page_refuses(tmp_path: Path) -> None:
+    team = {"kind": "toolset", "include": ["issues.close"], "listing": {"scripts": "also"}}
+    found = Hub(tmp_path, {**FILES, "team.json": json.dumps(team)})
+    found.catalogue.hub.gate.wait_seconds = 0.0
+    who = {"Authorization": f"Bearer {found.token}", "Accept": "text/html"}
+    code = (
+        "import asyncio\nimport team\n"
+        "calls = [team.close(folder=folder, number=number) for folder, number in FOLDERS]\n"
+        "await asyncio.gather(*calls)"
+    )
+    try:
+        failure(script(found, "team", code.replace("FOLDERS", '[("a", 1), ("b", 2)]')))
+        page = found.client.get("/approvals", headers=who).text
+        assert "Approve all 2" in page and page.count("<code>close</code> of <code>issues</code>") == 2
+        digest = json.loads(Approvals(found.catalogue.store).find_question(question(found))[0].call.origins)[0]["tool"]
+        assert page.count(digest) == 2 and page.count('data-label="Digest of the tool"') == 2
+        decide(found, question(found), "refuse")
+        failure(script(found, "team", code.replace("FOLDERS", '[("a", 1), ("b" * 20_000, 2)]')))
+        page = found.client.get("/approvals", headers=who).text
+        assert "too long to be shown" in page and "Approve only those with a tick" in page
+        assert "Approve all" not in page and page.count('name="call.') == 1
+    finally:
+        found.close()
 
 
 def test_a_client_that_declines_refuses_all_calls(hub: Hub, tmp_path: Path) -> None:

@@ -68,11 +68,16 @@ class Results:
         if not self._is_fresh(known):
             name, lasts = token_hex(16), self._seconds * 1.5
             topic = f"{_topic_of(cid, principal)}/{name}"
-            while piece := file.read(PIECE_BYTES):
-                self._journal.append(topic, piece, lasts)
-            # The row of the pieces is newer than that of the entry: when room is made, the entry goes first.
-            row = self.ledger.row(principal, STORED, topic, size, lasts)
-            self._append(orjson.dumps([name, size]), cid, principal, bool(known), row)
+            entry = orjson.dumps([name, size])
+            try:
+                while piece := file.read(PIECE_BYTES):
+                    self._journal.append(topic, piece, lasts)
+                # The row of the pieces is newer than that of the entry: when room is made, the entry goes first.
+                self._write(entry, cid, principal, self.ledger.row(principal, STORED, topic, size, lasts))
+            except BaseException:  # pieces without an entry are in no account
+                self._journal.remove(topic, self._journal.last(topic) + 1)
+                raise
+            self._make_room(cid, principal, len(entry), bool(known))
         return self._link(cid, principal)
 
     def has_quota(self, size: int, principal: str) -> bool:
@@ -80,13 +85,21 @@ class Results:
         max_bytes = self.ledger.limit_of(principal, STORED).bytes
         return max_bytes is None or size <= max_bytes
 
-    def _append(self, data: bytes, cid: str, principal: str, has_older: bool, *rows: Entry) -> None:
-        """Store a content, or the entry that names its pieces with `rows` of these, in place of an older one."""
+    def _append(self, data: bytes, cid: str, principal: str, has_older: bool) -> None:
+        """Store a content in place of an older one."""
+        self._write(data, cid, principal)
+        self._make_room(cid, principal, len(data), has_older)
+
+    def _write(self, data: bytes, cid: str, principal: str, *rows: Entry) -> None:
+        """Append a content, or the entry that names its pieces with `rows` of these, and its row, all or nothing."""
         topic, lasts = _topic_of(cid, principal), self._seconds * 1.5
         row = self.ledger.row(principal, STORED, cid, len(data), lasts)
         self._journal.append_all([(topic, data, lasts), row, *rows], {})
+
+    def _make_room(self, cid: str, principal: str, size: int, has_older: bool) -> None:
+        """Delete what a new content of `size` bytes replaces, and what is beyond the quota of its owner."""
         if has_older:
-            self._journal.trim(topic, len(data))
+            self._journal.trim(_topic_of(cid, principal), size)
         self.ledger.make_room(principal)
 
     def _is_fresh(self, known: Sequence[JournalEntry]) -> bool:
