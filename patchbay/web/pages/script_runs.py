@@ -1,11 +1,13 @@
 """`/activity/runs/<id>`: one run of a script, with its calls beside the lines that made them, and what they returned.
 
 The operator sees each run, and a caller with credentials of their own sees their own runs. A run of somebody else
-answers as one that is not there.
+answers as one that is not there. Arguments and results are for the operator, as on `/activity/<id>`: a saved script
+calls with rights of its toolset that its callers lack. Its text is for those who may see the source of the toolset.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response
@@ -14,6 +16,7 @@ from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
 from patchbay.activity.script_runs import RunRecords, find_run
+from patchbay.catalogue.script_tools import RUN
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
@@ -64,8 +67,18 @@ class _RunViews:
         records = [*run.calls, *([run.script] if run.script is not None else [])]
         return own != LOCAL_ID and {one.principal for one in records} | {one.principal for one in running} == {own}
 
+    def _find_text(self, script: Record | None, hides_contents: bool) -> str | None:
+        """Return the text of the script of a run; None for one that is not recorded, or not for the reader."""
+        if script is None:
+            return None
+        is_shown = not hides_contents if script.name == RUN else self._site.visible.shows_source(script.server)
+        return find_script(self._services, script) if is_shown else None
+
     def _page(self, run: RunRecords, replayed: ReplayedRun | None = None, wrong: str = "") -> Response:
-        text = find_script(self._services, run.script) if run.script is not None else None
+        hides_contents = not self._site.operators.lenient_proof().is_operator
+        text = self._find_text(run.script, hides_contents)
+        if hides_contents:
+            run = _without_contents(run)
         calls, running = [_describe(one) for one in run.calls], self._find_running(run.id)
         servers = [one.server for one in ([run.script] if run.script is not None else run.calls)]
         data = {
@@ -87,6 +100,7 @@ class _RunViews:
             inner=[one for one in calls if one["depth"] > 1],
             replayed=replayed,
             wrong=wrong,
+            hides_contents=hides_contents,
             refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
             format_duration=format_duration,
@@ -100,6 +114,15 @@ class _RunViews:
 
 def _describe_running(one: CallRecording) -> dict[str, Any]:
     return {"name": f"{one.server.name}.{one.recorded_name}", "line": one.script_place[0], "at": one.at}
+
+
+def _without_contents(run: RunRecords) -> RunRecords:
+    """Return a run without what its script and its calls got and gave; its reader is the caller of all of them."""
+
+    def strip(one: Record) -> Record:
+        return replace(one, arguments=None, answer=None, arguments_cid=None, answer_cid=None, raised=(), origins=())
+
+    return RunRecords(run.id, strip(run.script) if run.script is not None else None, [strip(one) for one in run.calls])
 
 
 def _describe(record: Record) -> dict[str, Any]:

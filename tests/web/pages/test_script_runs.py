@@ -114,6 +114,37 @@ def test_a_run_of_somebody_else_is_not_there_and_ones_own_is(tmp_path: Path) -> 
         found.close()
 
 
+@pytest.mark.parametrize("rights", [["call"], ["call", "see"]])
+def test_a_caller_sees_the_source_of_a_saved_script_with_the_right_alone_and_no_contents(
+    tmp_path: Path, rights: list[str]
+) -> None:
+    """The calls of a saved script have rights of its toolset, so their results may be more than the caller may see."""
+    saved = (
+        "import release\n\n\nasync def one() -> str:\n"
+        '    """Close one."""\n    await release.shut(issue=1)\n    return "done"\n'
+    )
+    fields = json.loads(SCRIPTED["release.json"])
+    files = {"release.json": json.dumps({**fields, "tools": {**fields["tools"], "one": {"script": saved}}})}
+    found = team_hub(tmp_path, {**SCRIPTED, **files}, activity_contents="keep")
+    try:
+        set_grants(found, {"grants": [{"to": ["key:ann"], "may": rights, "on": ["release"]}]})
+        ann = new_key(found, "ann")
+        called = found.modern("release", "tools/call", {"name": "one", "arguments": {}}, headers=ann)
+        assert called.result["content"][0]["text"] == "done"
+        (record,) = found.activity.recent(Filter(tool="one"), 1).records
+        path = f"/activity/runs/{record.run}"
+        page = found.client.get(path, headers={**ann, "Accept": "text/html"})
+        rows = read_json(found.client.get(f"{path}.json", headers=ann))["calls"]
+        assert page.status_code == 200 and ("await release.shut" in page.text) == ("see" in rights)
+        assert "closed 1" not in page.text and [one["answer"] for one in rows] == [None] == [
+            one["arguments"] for one in rows
+        ]
+        whole = found.client.get(path, headers={"Authorization": f"Bearer {found.token}", "Accept": "text/html"})
+        assert "await release.shut" in whole.text and "closed 1" in whole.text
+    finally:
+        found.close()
+
+
 def test_what_is_not_recorded_is_not_shown_and_not_repeated(tmp_path: Path) -> None:
     quiet: dict[str, Any] = {"isolation": "inline", "listing": {"scripts": "also"}, "activity": "none"}
     found = Hub(tmp_path, {"git.py": GIT, "git.mcp.json": json.dumps(quiet)}, activity_contents="keep").log_in()
