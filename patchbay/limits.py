@@ -1,11 +1,16 @@
-"""Rates: tokens that come at a rate, up to a limit, and the times of what happened lately.
+"""Rates: tokens that come at a rate, up to a limit, the times of what happened lately, and requests by address.
 
 Source of the tokens: ITU-T I.371, annex A (the continuous-state leaky bucket, which is the same algorithm).
 """
 
 from __future__ import annotations
 
-from collections import deque
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+MAX_TRACKED_ADDRESSES = 4096
 
 
 class TokenBucket:
@@ -49,3 +54,25 @@ class RecentTimes(deque[float]):
         """Forget the times that are not after `oldest`. The cost is that of the forgotten ones."""
         while self and self[0] <= oldest:
             self.popleft()
+
+
+class AddressCounter:
+    """Counts requests by address in windows of `seconds`. Safe to use from many threads."""
+
+    def __init__(self, max_requests: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_requests, self._seconds, self._clock = max_requests, seconds, clock
+        self._lock = threading.Lock()
+        self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def allows(self, address: str) -> bool:
+        """Count one request; return whether its address has sent no more than `max_requests` in this window."""
+        now = self._clock()
+        with self._lock:
+            begun, count = self._windows.get(address, (now, 0))
+            if now - begun >= self._seconds:
+                begun, count = now, 0
+            self._windows[address] = (begun, count + 1)
+            self._windows.move_to_end(address)
+            while len(self._windows) > MAX_TRACKED_ADDRESSES:
+                self._windows.popitem(last=False)
+        return count < self._max_requests

@@ -6,10 +6,6 @@ Sources: RFC 8414; OpenID Connect Discovery 1.0 (only its address); RFC 7591, se
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -27,6 +23,7 @@ from patchbay.access.people.accounts import Accounts
 from patchbay.access.sign_in_settings import METADATA_PATHS, has_authorization_server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import parse
+from patchbay.limits import AddressCounter
 from patchbay.settings import Settings
 from patchbay.web.oauth.assertions import ID_JAG_PROFILE, JWT_BEARER
 from patchbay.web.oauth.authorization_server import HubServer
@@ -44,8 +41,6 @@ MAX_REGISTRATION_BYTES = 16 * 1024
 
 MAX_REGISTRATIONS, MAX_PROGRAM_REQUESTS, WINDOW_SECONDS = 60, 600, 60.0
 """Registrations, and token requests of programs, of one address in this number of seconds."""
-
-MAX_TRACKED_ADDRESSES = 4096
 
 
 class _Endpoints:
@@ -113,28 +108,6 @@ class _Endpoints:
         server = HubServer(self._accounts, public_base_url())
         response: Response = server.create_endpoint_response("revocation", read_token_form())
         return response
-
-
-class AddressCounter:
-    """Counts requests by address in windows of `seconds`. Safe to use from many threads."""
-
-    def __init__(self, max_requests: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._max_requests, self._seconds, self._clock = max_requests, seconds, clock
-        self._lock = threading.Lock()
-        self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def allows(self, address: str) -> bool:
-        """Count one request; return whether its address has sent no more than `max_requests` in this window."""
-        now = self._clock()
-        with self._lock:
-            begun, count = self._windows.get(address, (now, 0))
-            if now - begun >= self._seconds:
-                begun, count = now, 0
-            self._windows[address] = (begun, count + 1)
-            self._windows.move_to_end(address)
-            while len(self._windows) > MAX_TRACKED_ADDRESSES:
-                self._windows.popitem(last=False)
-        return count < self._max_requests
 
 
 def describe_server(base: str, takes_assertions: bool = False) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import pytest
 
 from patchbay.access.authentication import Unauthorized
 from patchbay.access.principals import Principal
-from patchbay.web.oauth.endpoints import MAX_REGISTRATIONS, AddressCounter
+from patchbay.limits import AddressCounter
+from patchbay.web.oauth.endpoints import MAX_REGISTRATIONS
 from tests.hubs import Hub
 from tests.signing_in import (
     BASE,
