@@ -15,7 +15,7 @@ from itsdangerous import BadData, URLSafeSerializer
 
 from patchbay.access.credentials.names import name_token
 from patchbay.access.keys import Key, PersonalKeys
-from patchbay.access.oauth.programs import RefusedScope, SignedToken, narrow_scopes, read_asked_scopes
+from patchbay.access.oauth.programs import EndedToken, RefusedScope, SignedToken, narrow_scopes, read_asked_scopes
 from patchbay.access.principals import Principal
 from patchbay.access.tokens.token_cache import TokenCache, digest_token
 
@@ -70,7 +70,10 @@ class AssertedTokens:
         return SignedToken(self.prefix + text, scopes, self._seconds)
 
     def verify(self, token: str) -> tuple[Principal, str] | None:
-        """Return the person and the resource of a token; None for one that is not valid, or not any more."""
+        """Return the person and the resource of a token; None for one that this hub did not sign.
+
+        Raises EndedToken.
+        """
         if len(token) > MAX_TOKEN_CHARACTERS:
             return None
         digest, now = digest_token(token), self._keys.now()
@@ -79,7 +82,7 @@ class AssertedTokens:
             return None
         principal, resource, (name, key_digest) = known
         if name and self._keys.find_named(name, key_digest) is None:
-            return None
+            raise EndedToken
         self._remember(principal)
         return principal, resource
 
@@ -91,7 +94,7 @@ class AssertedTokens:
         except (BadData, ValueError, TypeError):
             return None
         if now >= expires or issuer not in self._issuers:
-            return None
+            raise EndedToken
         principal = Principal(
             subject,
             issuer=issuer,

@@ -26,6 +26,10 @@ MAX_ASSERTION_SECONDS = 3600
 """Seconds from now on in which an assertion of a program may end: so long its id is kept."""
 
 
+class EndedToken(ValueError):
+    """A token that this hub signed, and that is not valid any more: its time, its key or its issuer has ended."""
+
+
 class RefusedScope(ValueError):
     """A program asked for a scope that its key does not have."""
 
@@ -73,7 +77,10 @@ class Programs:
         return SignedToken(self.prefix + str(self._signer.dumps(body)), scopes, self._seconds)
 
     def verify(self, token: str) -> tuple[Principal, str] | None:
-        """Return the principal and the resource of a token; None for one that is not valid, or not any more."""
+        """Return the principal and the resource of a token; None for one that this hub did not sign.
+
+        Raises EndedToken.
+        """
         if len(token) > MAX_TOKEN_CHARACTERS:
             return None
         try:
@@ -82,7 +89,7 @@ class Programs:
             return None
         key = self._keys.find_named(name, digest) if self._keys.now() < expires else None
         if key is None:
-            return None
+            raise EndedToken
         self._keys.note_use(name)
         return replace(key.principal, scopes=None if scopes is None else frozenset(scopes)), resource
 

@@ -210,6 +210,17 @@ def test_a_token_ends_with_its_key_and_a_new_key_of_the_name_does_not_wake_it(hu
         principal_of(hub, token)
 
 
+def test_an_ended_token_of_a_program_is_no_guess_and_a_forged_one_is(hub: Hub) -> None:
+    """A program sends its last token once more before it gets a new one, and must not be locked out for that."""
+    secret = keys_of(hub).make("brief")
+    token = body_of(ask(hub, client_id="brief", client_secret=secret))["access_token"]
+    keys_of(hub).revoke("brief")
+    for text, is_guess in ((token, False), (token[:-2] + ("AA" if token[-2:] != "AA" else "BB"), True)):
+        with pytest.raises(Unauthorized) as refused:
+            principal_of(hub, text)
+        assert refused.value.is_guess is is_guess
+
+
 def test_a_token_is_for_one_resource(hub: Hub) -> None:
     secret = keys_of(hub).make("aimed")
     form = {"client_id": "aimed", "client_secret": secret}
