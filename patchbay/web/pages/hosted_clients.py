@@ -35,6 +35,11 @@ def list_missing(settings: Settings, base: str) -> list[str]:
         missing.append(
             "Sign-in: with --access open everyone who finds its address calls its tools; use --access shared."
         )
+    elif settings.issuer:
+        missing.append(
+            "Sign-in at this hub: with --issuer clients sign in at that issuer, which has to know ChatGPT or claude.ai"
+            " and to give tokens for this hub; without --issuer people sign in here."
+        )
     return missing
 
 

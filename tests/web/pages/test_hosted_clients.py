@@ -36,6 +36,7 @@ def test_a_hub_with_a_public_https_name_and_sign_in_lacks_nothing() -> None:
         ({"public_url": "https://hub.lan", "allowed_hosts": ("hub.lan",)}, ["A public name"]),
         ({"allowed_hosts": ("127.0.0.1",)}, ["The name among those that it serves"]),
         ({"access": "open"}, ["Sign-in"]),
+        ({"issuer": "https://id.example.org"}, ["Sign-in at this hub"]),
         ({"access": "personal", "allowed_hosts": ("127.0.0.1", "hub.example.org")}, ["Sign-in"]),
     ],
 )
