@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import orjson
 
-from patchbay.access.principals import Principal, is_reserved_id
+from patchbay.access.principals import Principal, is_group_name
 from patchbay.boot.grants import ACTIONS, CALL, OPERATE, READ, SEE, Grant, Grants
 from patchbay.entry_patterns import EVERYTHING
 from patchbay.uri_spellings import covers_any_spelling, covers_every_spelling
@@ -211,14 +211,15 @@ def is_member(principal: Principal, name: str, grants: Grants) -> bool:
     issuer asserts, or its id.
 
     A group of the document has its listed members only: an issuer cannot add members to it, and its name is not the
-    id of a principal. A group of an issuer with the name of a key or of the operator means nothing.
+    id of a principal. A group of an issuer with the name of a key, of the operator or of a person of an issuer gives
+    nothing.
     """
     if name == EVERYTHING:
         return True
     members = grants.groups.get(name)
     if members is not None:
         return principal.id in members
-    return principal.id == name or (name in principal.groups and not is_reserved_id(name))
+    return principal.id == name or (name in principal.groups and is_group_name(name))
 
 
 def decide(principal: Principal, action: str, about: Object, grants: Grants | None) -> Decision:

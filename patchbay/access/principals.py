@@ -82,6 +82,7 @@ SCHEDULE_IDS = "schedule:"
 OUTSIDE_ACCOUNTS, OUTSIDE_DIGITS = "idp-", 40
 """How the name of the account of a person of an identity provider begins, and the hexadecimal digits that follow."""
 
+_OUTSIDE_PERSON = re.compile(r"https?://[^#]*#", re.IGNORECASE)
 _OUTSIDE_ACCOUNT = re.compile(rf"{OUTSIDE_ACCOUNTS}[0-9a-f]{{{OUTSIDE_DIGITS}}}")
 
 
@@ -90,3 +91,11 @@ def is_reserved_id(id: str) -> bool:
     if id in ("", "*", LOCAL_ID, OPERATOR_ID) or id.startswith((KEY_IDS, SCHEDULE_IDS)):
         return True
     return _OUTSIDE_ACCOUNT.fullmatch(id) is not None
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a group of an issuer may have this name: no reserved id, and no id of a person of an issuer.
+
+    Grants name groups and principals in one list. A group with the name of a principal would be this principal there.
+    """
+    return not is_reserved_id(name) and _OUTSIDE_PERSON.match(name) is None

@@ -21,7 +21,9 @@ from tests.access.team import CALLS, READS, SERVERS, may
 ANN = Principal("ann@example.org")
 KEY = Principal("key:robot")
 BEN = Principal("ben", issuer="https://issuer.example", groups=frozenset({"research"}))
-FALSE_KEY = Principal("eve", issuer="https://issuer.example", groups=frozenset({"key:robot", "operator", "*"}))
+FALSE_KEY = Principal(
+    "eve", issuer="https://issuer.example", groups=frozenset({"key:robot", "operator", "*", "https://b.example#ann"})
+)
 
 
 def grants(document: Any) -> Grants | None:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from patchbay.access.principals import Principal
+from patchbay.access.providers import sign_ins
 from patchbay.errors import InvalidParams
+from patchbay.web.people.providers import MAX_SIGN_INS
 from tests.access.providers.false_provider import (
     FalseProvider,
     begin,
@@ -19,7 +22,7 @@ from tests.access.providers.false_provider import (
     sign_in,
 )
 from tests.hubs import Hub
-from tests.signing_in import HTML, Browser, accounts_of, challenge_of, make_account
+from tests.signing_in import HTML, Browser, OAuthClient, accounts_of, challenge_of, make_account
 
 
 @pytest.fixture
@@ -174,6 +177,56 @@ def test_a_group_that_is_a_string_is_one_group_and_no_group_is_the_operator(hub:
     assert browser.account()["groups"] == ["admins,ops"]
     browser = sign_in(hub, provider, sub="ben", groups=["operator", "local", "*", "key:ci", "research"])
     assert browser.account()["groups"] == ["research"]
+
+
+def test_a_group_of_one_provider_is_not_a_person_of_the_other(
+    hub: Hub, provider: FalseProvider, evil: FalseProvider
+) -> None:
+    """A person of Acme is an administrator, and Beta says that this is the name of a group."""
+    grants = {"grants": [{"to": [f"{provider.url}#ann"], "may": ["operate"], "on": ["*"]}]}
+    headers = {"Authorization": f"Bearer {hub.token}"}
+    assert hub.client.put("/variables/access", data=orjson.dumps(grants), headers=headers).status_code == 201
+    attacker = Browser(hub)
+    asked = begin(attacker, "beta")
+    give(evil, asked, sub="eve", groups=[f"{provider.url}#ann", "https://Elsewhere.example/x#y", "a#b"])
+    assert come_back(attacker, "beta", code="c", state=asked["state"]).status_code == 303
+    assert attacker.account()["groups"] == ["a#b"]
+    listed = {"Accept": "application/json"}
+    assert attacker.client.get("/people", headers=listed).status_code == 401
+    assert sign_in(hub, provider).client.get("/people", headers=listed).status_code == 200
+
+
+def test_a_stranger_causes_a_limited_number_of_requests_to_the_provider(hub: Hub, provider: FalseProvider) -> None:
+    """Each answer with a made-up code costs a request to the provider, and a row in the store."""
+    attacker, other = Browser(hub), Browser(hub)
+    for _ in range(MAX_SIGN_INS):
+        asked = begin(attacker)
+        assert come_back(attacker, code="made up", state=asked["state"]).status_code == 403
+    refused = attacker.client.get("/sign-in/acme", headers=HTML)
+    assert refused.status_code == 429 and refused.headers["Retry-After"] == "60"
+    cookie = attacker.client.get_cookie("patchbay-sign-in-8000")
+    assert cookie is None, "a refused beginning gives no cookie"
+    answer = come_back(attacker, code="made up", state="x")
+    assert answer.status_code == 429 and len(provider.forms) == MAX_SIGN_INS
+    other.client.environ_base["REMOTE_ADDR"] = "192.0.2.7"
+    sign_in(hub, provider, other)
+    assert other.account()["subject"] == "ann"
+
+
+def test_a_session_that_the_provider_refuses_signs_no_client_in(
+    hub: Hub, provider: FalseProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request with `Authorization` does not use the session, but the page of consent reads its cookie."""
+    browser = sign_in(hub, provider, refresh="r1")
+    client = OAuthClient(hub).register()
+    monkeypatch.setattr(sign_ins, "REFRESH_SECONDS", 0.0)
+    headers = HTML | {"Authorization": "Bearer made-up"}
+    provider.give("r1", provider.sign(provider.claims()), refresh_token="r2")
+    answer = browser.client.get("/oauth/authorize", query_string=client.query(), headers=headers)
+    assert answer.status_code == 200 and [form.get("refresh_token") for form in provider.forms] == [None, "r1"]
+    answer = browser.client.get("/oauth/authorize", query_string=client.query(), headers=headers)
+    assert answer.status_code == 303 and "/login" in answer.headers["Location"]
+    assert browser.account() is None
 
 
 def test_a_sign_in_without_the_groups_that_the_provider_left_out_is_refused(hub: Hub, provider: FalseProvider) -> None:

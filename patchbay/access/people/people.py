@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.credentials.names import note_of_end
 from patchbay.access.principals import Principal, is_reserved_id
-from patchbay.access.upstreams.deletion import forget_principal
+from patchbay.access.upstreams.deletion import delete_record, forget_principal
 from patchbay.coordination.records import Records, Write, write_records
 from patchbay.errors import InvalidParams, StaleUpdate
 from patchbay.store import Journal
-from patchbay.topics import PEOPLE, PEOPLE_NAMES
+from patchbay.topics import PEOPLE, PEOPLE_NAMES, SIGN_IN_TOKENS
 
 MAX_PEOPLE = 10_000
 """Accounts of one hub, at most."""
@@ -216,7 +216,7 @@ class People:
 
         if not _NAME.fullmatch(name):
             raise UnknownPerson(name)
-        return self._records.update(PEOPLE + name, checked, along=notes_of_ends)
+        return self._update(name, checked)
 
     def remove(self, name: str) -> bool:
         """Remove an account with its sessions, clients, invitations, and tokens at mounted servers.
@@ -239,10 +239,29 @@ class People:
                 is_removed=True,
             )
 
-        self._records.update(PEOPLE + name, removed, along=notes_of_ends)
+        self._update(name, removed)
         self._name(name, None)
         forget_principal(self._journal, id)
         return had
+
+    def _update(self, name: str, change: Callable[[Person | None], Person | None]) -> bool:
+        """Replace a record, with the note of what ended; delete the tokens of an identity provider of ended sessions.
+
+        Return False if `change` returns None, which changes nothing.
+        """
+        ended: set[str] = set()
+
+        def along(old: Person | None, new: Person) -> list[Write]:
+            ended.clear()
+            if old is not None and old.outside is not None:
+                ended.update({one.id for one in old.sessions} - {one.id for one in new.sessions})
+            return notes_of_ends(old, new)
+
+        if not self._records.update(PEOPLE + name, change, along=along):
+            return False
+        for session in ended:
+            delete_record(self._journal, SIGN_IN_TOKENS + session)
+        return True
 
     def _name(self, name: str, id: str | None) -> None:
         self._journal.append(PEOPLE_NAMES, orjson.dumps([name, id]))

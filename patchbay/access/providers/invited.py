@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from patchbay.access.people.people import OutsideIdentity
 from patchbay.access.providers.provider import Provider
-from patchbay.coordination.records import Records
+from patchbay.access.tokens.claims import MAX_NAME_CHARACTERS
+from patchbay.coordination.records import Records, encode_record
 from patchbay.errors import InvalidParams
 from patchbay.store import Journal
 from patchbay.topics import SIGN_IN_INVITED
 
 MAX_INVITED = 1000
-MAX_INVITED_CHARACTERS = 100
+MAX_INVITED_BYTES = 120 * 1024
+"""Bytes of all invitations, which are one record."""
 
 _EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 
@@ -50,18 +52,18 @@ class InvitedPeople:
     def add(self, who: str, provider: Provider) -> Invited:
         """Invite the owner of an e-mail address, or a subject. Raises InvalidParams."""
         who = who.strip()
-        if not who or len(who) > MAX_INVITED_CHARACTERS or not who.isprintable():
+        if not who or len(who) > MAX_NAME_CHARACTERS or not who.isprintable():
             raise InvalidParams(
-                f"expected an e-mail address, or a subject of the provider, of at most {MAX_INVITED_CHARACTERS}"
-                " characters"
+                f"expected an e-mail address, or a subject of the provider, of at most {MAX_NAME_CHARACTERS} characters"
             )
         row = Invited(_in_one_form(who), provider.issuer.url, self._journal.now())
 
         def added(old: _List | None) -> _List:
             rest = [one for one in (old or _List()).rows if (one.who, one.issuer) != (row.who, row.issuer)]
-            if len(rest) >= MAX_INVITED:
-                raise InvalidParams(f"there are {MAX_INVITED} invitations: withdraw one first")
-            return _List((*rest, row))
+            rows = (*rest, row)
+            if len(rows) > MAX_INVITED or len(encode_record(_List(rows))) > MAX_INVITED_BYTES:
+                raise InvalidParams(f"there are {len(rest)} invitations, and no place for more: withdraw one first")
+            return _List(rows)
 
         self._records.update(SIGN_IN_INVITED, added)
         return row

@@ -1,6 +1,7 @@
 """Sign-ins that have begun: what a browser has to bring back with the answer of the provider.
 
-A signed cookie holds it, so that a stranger who begins sign-ins leaves nothing in the store. The answer counts only in
+A signed cookie holds it, so that the beginning of a sign-in leaves nothing in the store. Its answer leaves the hash of
+its state, for twice SIGN_IN_SECONDS; `web/people/providers.py` limits answers by address. The answer counts only in
 the browser that has the cookie, so that a code that another browser got signs no person in. A state works once.
 Sources: RFC 6749, section 10.12; RFC 9700, sections 2.1, 4.4 and 4.7; RFC 9207, section 2.4.
 """
@@ -76,7 +77,7 @@ class PendingSignIns:
 
         `names_issuer` says that each answer of the provider names it. Raises WrongAnswer.
         """
-        pending = self._read(cookie)
+        pending = self.read(cookie)
         if pending is None or not hmac.compare_digest(
             pending.question.state.encode(), answer.get("state", "").encode("utf-8", "surrogatepass")
         ):
@@ -93,7 +94,8 @@ class PendingSignIns:
             raise WrongAnswer(_describe_error(provider, answer))
         return pending, answer["code"]
 
-    def _read(self, cookie: str) -> PendingSignIn | None:
+    def read(self, cookie: str) -> PendingSignIn | None:
+        """Return the sign-in of a cookie; None for one that is too old, or that this hub did not make."""
         if len(cookie) > MAX_COOKIE_CHARACTERS:
             return None
         try:

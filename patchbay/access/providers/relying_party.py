@@ -110,18 +110,23 @@ class RelyingParty:
         claims = self._check_answer(answer, question.nonce)
         return self._complete(claims, answer), _tokens_of(answer)
 
-    def refresh(self, tokens: ProviderTokens, subject: str) -> tuple[dict[str, Any] | None, ProviderTokens]:
+    def refresh(
+        self, tokens: ProviderTokens, subject: str, keep: Callable[[ProviderTokens], None]
+    ) -> tuple[dict[str, Any] | None, ProviderTokens]:
         """Exchange a refresh token; return the claims about the same person, and the tokens from now on.
 
-        The claims are None where the provider said nothing more than that the sign-in goes on.
+        The claims are None where the provider said nothing more than that the sign-in goes on. `keep` gets a new
+        refresh token before anything else is asked of the provider, because the old one no longer works.
 
         Raises WrongToken, IssuerRefused when the provider ended the sign-in, IssuerUnavailable.
         """
         answer = self._request_tokens({"grant_type": "refresh_token", "refresh_token": tokens.refresh})
+        fresh = _tokens_of(answer)
+        if fresh.refresh:
+            keep(ProviderTokens(tokens.id_token, fresh.refresh))
         claims = self._check_answer(answer, None) if answer.get("id_token") else {"sub": subject}
         if claims["sub"] != subject:
             raise WrongToken("the refresh gave the ID token of another person")
-        fresh = _tokens_of(answer)
         kept = ProviderTokens(fresh.id_token or tokens.id_token, fresh.refresh or tokens.refresh)
         claims = self._complete(claims, answer)
         says_more = fresh.id_token or has_groups(claims, self.provider.issuer.groups_claim)

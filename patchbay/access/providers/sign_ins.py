@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from patchbay.access.people.people import OutsideIdentity, People, Person, Session, UnknownPerson
-from patchbay.access.people.sessions import SESSION_SECONDS, ProvedOutside
+from patchbay.access.people.sessions import SESSION_SECONDS, UNCONFIRMED_SECONDS, ProvedOutside
 from patchbay.access.principals import Principal
 from patchbay.access.providers.id_tokens import LOGOUT_SECONDS
 from patchbay.access.providers.invited import InvitedPeople
@@ -40,7 +40,7 @@ REFRESH_SECONDS = 900.0
 """Seconds after which the next request of a session asks the provider whether the person may go on."""
 
 RETRY_SECONDS = 60.0
-"""Seconds until it asks again a provider that did not answer."""
+"""Seconds until it asks again a provider that did not answer, for any session of this process."""
 
 MAX_GROUP_BYTES = 48 * 1024
 """Bytes of the names of the groups of one person, which the account stores."""
@@ -100,6 +100,8 @@ class ProviderSignIns:
         self._pending = PendingSignIns(journal, key)
         self._tokens = SealedRecords(journal, ProviderTokens, key)
         self._owners = Records(journal, _Owner)
+        self._next_question: dict[str, float] = {}
+        """The times from which providers that did not answer are asked about sessions again."""
         self.parties = {one.key: RelyingParty(one, _secret_finder(one, find_secret), journal.now) for one in providers}
 
     def find_provider(self, person: Person) -> Provider | None:
@@ -151,19 +153,28 @@ class ProviderSignIns:
         self._keep(person, session, tokens)
         return SignedIn(person, session, pending.then)
 
+    def find_next_page(self, cookie: str) -> str:
+        """Return the page after the sign-in that has begun with this cookie; empty without one."""
+        pending = self._pending.read(cookie)
+        return "" if pending is None else pending.then
+
     def confirm(self, person: Person, session: Session) -> Person | None:
         """Return the account of a session as its provider describes it now; None for a session that ended.
 
-        It asks the provider at most once in REFRESH_SECONDS. While the provider is away the last answer stays.
+        It asks the provider at most once in REFRESH_SECONDS. While the provider is away the last answer stays. A
+        session about which it cannot ask, because it has no refresh token, lasts UNCONFIRMED_SECONDS.
         """
-        if self._journal.now() - session.checked < REFRESH_SECONDS:
+        unchecked = self._journal.now() - session.checked
+        if unchecked < REFRESH_SECONDS:
             return person
         party, tokens = self._find_party(person), self._tokens.load(SIGN_IN_TOKENS + session.id)[0]
-        if party is None:  # the operator removed the provider
+        can_ask = tokens is not None and bool(tokens.refresh)
+        if party is None or (not can_ask and unchecked >= UNCONFIRMED_SECONDS):  # without one the operator removed it
             self._end(person.name, lambda one: one.id == session.id)
             return None
-        if tokens is None or not tokens.refresh or not self._claim_refresh(person, session):
-            return person  # such a session ends by time, or another process asks
+        is_quiet = self._journal.now() < self._next_question.get(party.provider.key, 0.0)
+        if tokens is None or not can_ask or is_quiet or not self._claim_refresh(person, session):
+            return person  # in the last case another request or process asks
         return self._refresh(party, person, session, tokens)
 
     def sign_out(self, person: Person, session: Session, then: str) -> str:
@@ -172,7 +183,6 @@ class ProviderSignIns:
         The session of this hub is ended elsewhere.
         """
         party, tokens = self._find_party(person), self._tokens.load(SIGN_IN_TOKENS + session.id)[0]
-        delete_record(self._journal, SIGN_IN_TOKENS + session.id)
         return party.find_sign_out(tokens.id_token if tokens is not None else "", then) if party is not None else ""
 
     def end_by_provider(self, party: RelyingParty, logout_token: str) -> int:
@@ -183,14 +193,16 @@ class ProviderSignIns:
         claims = party.check_logout_token(logout_token)
         issuer, sid, subject = party.provider.issuer.url, claims.get("sid", ""), claims.get("sub", "")
         topic = LOGOUT_TOKENS + _digest(issuer, claims["jti"])
+        if self._journal.last(topic):
+            raise WrongToken("the logout token was used before")
+        account = Principal(subject, issuer).account if subject else self._find_owner(issuer, sid)
+        ended = self._end(account, lambda one: not sid or one.sid == sid, ends_clients=not sid) if account else 0
+        # The mark comes last: after a failure above, the provider sends the token once more.
         try:
             self._journal.append_all([(topic, b"used", 2 * LOGOUT_SECONDS)], {topic: 0})
         except StaleUpdate as problem:
             raise WrongToken("the logout token was used before") from problem
-        account = Principal(subject, issuer).account if subject else self._find_owner(issuer, sid)
-        if not account:
-            return 0
-        return self._end(account, lambda one: not sid or one.sid == sid, ends_clients=not sid)
+        return ended
 
     def _admit(self, who: OutsideIdentity, provider: Provider) -> Person:
         """Return the account of a person, which may begin now. Raises SignInFailed."""
@@ -210,10 +222,14 @@ class ProviderSignIns:
 
     def _keep(self, person: Person, session: ProvedOutside, tokens: ProviderTokens) -> None:
         """Store the tokens of a session, sealed, and whose session at the provider it is."""
-        self._tokens.update(SIGN_IN_TOKENS + session.id, lambda _: tokens, SESSION_SECONDS)
+        self._store_tokens(session.id, tokens)
         if session.sid and person.outside is not None:
             topic = SIGN_IN_SESSIONS + _digest(person.outside.issuer, session.sid)
             self._owners.update(topic, lambda _: _Owner(person.name), SESSION_SECONDS)
+
+    def _store_tokens(self, session: str, tokens: ProviderTokens) -> None:
+        """Store the tokens of a session, sealed. `People` deletes them when the session ends."""
+        self._tokens.update(SIGN_IN_TOKENS + session, lambda _: tokens, SESSION_SECONDS)
 
     def _find_owner(self, issuer: str, sid: str) -> str:
         found = self._owners.load(SIGN_IN_SESSIONS + _digest(issuer, sid))[0]
@@ -237,12 +253,10 @@ class ProviderSignIns:
         assert person.outside is not None, "a person of a provider"
         now = self._journal.now()
         try:
-            claims, fresh = party.refresh(tokens, person.outside.subject)
-            who = (
-                person.outside.model_copy(update={"seen": now})
-                if claims is None
-                else _identity_of(claims, party.provider, now)
+            claims, fresh = party.refresh(
+                tokens, person.outside.subject, lambda given: self._store_tokens(session.id, given)
             )
+            who = None if claims is None else _identity_of(claims, party.provider, now)
         except (IssuerRefused, WrongToken) as problem:
             if getattr(problem, "error", "") != "invalid_client":
                 log.info("a session of %s ended, because %s", person.principal.id, problem.message)
@@ -251,14 +265,48 @@ class ProviderSignIns:
             return self._try_later(party, person, session, problem)
         except IssuerUnavailable as problem:
             return self._try_later(party, person, session, problem)
-        self._tokens.update(SIGN_IN_TOKENS + session.id, lambda _: fresh, SESSION_SECONDS)
-        return self._people.record(who)
+        self._store_tokens(session.id, fresh)
+        refreshed = self._record_refresh(person, session, who, now)
+        if refreshed is None:  # the session ended meanwhile, before its tokens were stored
+            delete_record(self._journal, SIGN_IN_TOKENS + session.id)
+        return refreshed
 
-    def _try_later(self, party: RelyingParty, person: Person, session: Session, problem: PatchbayError) -> Person:
+    def _record_refresh(
+        self, person: Person, session: Session, who: OutsideIdentity | None, now: float
+    ) -> Person | None:
+        """Write what the provider said about a person; return the account, None if the session has ended meanwhile.
+
+        `who` is None where the provider said only that the sign-in goes on. `now` is the time before the question:
+        what a later sign-in has written stays.
+        """
+        written: list[Person] = []
+
+        def refreshed(present: Person) -> Person | None:
+            written.clear()
+            if present.outside is None or all(one.id != session.id for one in present.sessions):
+                return None
+            outside = present.outside if who is None or present.outside.seen > now else who
+            seen = max(now, outside.seen)
+            written.append(present.model_copy(update={"outside": outside.model_copy(update={"seen": seen})}))
+            return written[0]
+
+        try:
+            self._people.change(person.name, refreshed)
+        except UnknownPerson:
+            return None
+        return written[0] if written else None
+
+    def _try_later(
+        self, party: RelyingParty, person: Person, session: Session, problem: PatchbayError
+    ) -> Person | None:
         log.warning("%s cannot be asked about a session: %s", party.provider.name, problem.message)
-        earlier = self._journal.now() - REFRESH_SECONDS + RETRY_SECONDS
-        self._change_session(person.name, session.id, lambda _: {"checked": earlier})
-        return person
+        now = self._journal.now()
+        self._next_question[party.provider.key] = now + RETRY_SECONDS
+        earlier = now - REFRESH_SECONDS + RETRY_SECONDS
+        if self._change_session(person.name, session.id, lambda _: {"checked": earlier}):
+            return person
+        delete_record(self._journal, SIGN_IN_TOKENS + session.id)  # the session ended meanwhile
+        return None
 
     def _change_session(self, account: str, id: str, change: Callable[[Session], dict[str, float] | None]) -> bool:
         def changed(person: Person) -> Person | None:
@@ -291,8 +339,6 @@ class ProviderSignIns:
             self._people.change(account, without)
         except UnknownPerson:
             return 0
-        for id in ended:
-            delete_record(self._journal, SIGN_IN_TOKENS + id)
         return len(ended)
 
 

@@ -35,7 +35,12 @@ from patchbay.access.tokens.signed_json import (
     is_signed_json,
     parse_signed_json,
 )
-from patchbay.access.tokens.signing_keys import COOL_DOWN_SECONDS, SigningKeys, check_algorithm
+from patchbay.access.tokens.signing_keys import (
+    COOL_DOWN_SECONDS,
+    MAX_WAITING_CALLS,
+    SigningKeys,
+    check_algorithm,
+)
 from patchbay.access.tokens.token_cache import TokenCache, digest_token
 from patchbay.store import Journal
 
@@ -169,7 +174,7 @@ class AccessTokens:
 class IssuerMetadata:
     """The metadata of the issuer, fetched when it is needed and kept for `seconds`, or while the issuer is down.
 
-    After a failure there is no other fetch for COOL_DOWN_SECONDS.
+    After a failure there is no other fetch for COOL_DOWN_SECONDS. At most MAX_WAITING_CALLS wait for a fetch.
     """
 
     def __init__(
@@ -182,25 +187,36 @@ class IssuerMetadata:
         self._next_fetch = float("-inf")
         self._is_away = False
         self._lock = threading.Lock()
+        self._waiting = threading.Semaphore(MAX_WAITING_CALLS)
 
     def get(self) -> dict[str, Any]:
         """Return the metadata; only the first fetch makes a call wait. Raises IssuerUnavailable until it succeeds."""
         found = self._found
         if found is not None and (self._clock() < self._next_fetch or self._lock.locked()):
             return found
-        with self._lock:
-            if self._clock() >= self._next_fetch:
-                self._next_fetch = self._clock() + COOL_DOWN_SECONDS
-                try:
-                    self._found = self._discover()
-                    self._next_fetch = self._clock() + self._seconds
-                    self._is_away = False
-                except IssuerUnavailable as problem:
-                    self._is_away = True
-                    log.warning("the metadata of the issuer cannot be fetched: %s", problem.message)
-            if self._found is None:
-                raise IssuerUnavailable("there is no metadata of the issuer yet")
-            return self._found
+        if not self._waiting.acquire(blocking=False):
+            raise IssuerUnavailable("too many requests wait for the metadata of the issuer")
+        try:
+            with self._lock:
+                self._fetch()
+        finally:
+            self._waiting.release()
+        if self._found is None:
+            raise IssuerUnavailable("there is no metadata of the issuer yet")
+        return self._found
+
+    def _fetch(self) -> None:
+        """Fetch the metadata if it is time to. The caller holds the lock."""
+        if self._clock() < self._next_fetch:
+            return
+        self._next_fetch = self._clock() + COOL_DOWN_SECONDS
+        try:
+            self._found = self._discover()
+            self._next_fetch = self._clock() + self._seconds
+            self._is_away = False
+        except IssuerUnavailable as problem:
+            self._is_away = True
+            log.warning("the metadata of the issuer cannot be fetched: %s", problem.message)
 
     @property
     def is_away(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from patchbay.access.credentials.names import name_token
 from patchbay.access.decisions import is_scope
-from patchbay.access.principals import Principal, is_reserved_id
+from patchbay.access.principals import Principal, is_group_name
 from patchbay.access.tokens.audiences import list_audiences, normalize_audience
 from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.problems import WrongToken
@@ -189,9 +189,9 @@ def _read_groups(claims: Claims, name: str) -> frozenset[str]:
     found = _find_groups(claims, name)
     if found is None:
         return frozenset()
-    # A grant to the operator or to a key is not for a group that happens to have this name.
+    # A grant to the operator, to a key or to a person of an issuer is not for a group that happens to have this name.
     texts = _list_texts({name: found}, name, MAX_GROUPS, may_be_empty=True)
-    return frozenset(one for one in texts if not is_reserved_id(one))
+    return frozenset(one for one in texts if is_group_name(one))
 
 
 def _find_groups(claims: Claims, name: str) -> Any:

@@ -90,7 +90,15 @@ class _LoginViews:
     def _page(self, problem: str, then: str = "") -> Response:
         then = local_path(then or request.args.get("next", ""))
         return render_answer(
-            self._site, "login.html", "login", self._describe(), problem=problem, then=then, wrong="", name=""
+            self._site,
+            "login.html",
+            "login",
+            self._describe(),
+            problem=problem,
+            then=then,
+            wrong="",
+            marks_fields=False,
+            name="",
         )
 
 

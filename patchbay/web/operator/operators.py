@@ -256,6 +256,12 @@ class Operators:
             raise NotOperator("only the operator of this hub can do this: log in at /login, or send the token")
         return proof
 
+    def check_new_proof(self, proof: OperatorProof) -> None:
+        """Check that an administrator of an identity provider proved itself in the last hour. Raises ProofTooOld."""
+        sender = request_of(request.environ).sender
+        if proof.how == SESSION and self._is_administrator(sender) and (page := self.find_new_proof(sender)):
+            raise ProofTooOld(page)
+
     def check_change(self, form: Mapping[str, str] | None = None) -> OperatorProof:
         """Check that the current request may change something. Call it before any other work.
 
@@ -290,9 +296,7 @@ class Operators:
     ) -> OperatorProof:
         check_same_origin(request.headers)
         proof = proof or self.check_operator()
-        sender = request_of(request.environ).sender
-        if proof.how == SESSION and self._is_administrator(sender) and (page := self.find_new_proof(sender)):
-            raise ProofTooOld(page)
+        self.check_new_proof(proof)
         if changes and self._readonly():
             raise ReadOnly("this hub was booted read-only: you cannot change anything")
         if proof.how == SESSION and not {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from flask import Response, request
 from itsdangerous import BadData
 
+from patchbay.access.credentials.names import name_session
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.people.people import Person, Session
 from patchbay.access.people.sessions import SESSION_SECONDS, ProvedOutside
@@ -37,6 +38,9 @@ PROVED_SECONDS = 3600
 KNOWN_BROWSER_SECONDS = 365 * 24 * 3600
 """Seconds for which the hub remembers that a person has signed in with a browser."""
 
+CONFIRMED = "confirmed session"
+"""The name under which a request keeps the id of the session that was confirmed for it."""
+
 
 class SignedOut(Refused):
     """The page needs a person, and the browser is not signed in."""
@@ -58,8 +62,22 @@ class Browsers:
         self._known = timed_serializer(accounts.key, "known-browser", accounts.people.now, SHA256)
 
     def find(self) -> tuple[Person, Session] | None:
-        """Return the person and the session of the current request; None if it is not signed in."""
-        return self._accounts.sessions.find(request.cookies)
+        """Return the person and the session of the current request; None if it is not signed in.
+
+        The identity provider of the person is asked once per request, here where `SessionScheme` did not: a request
+        with `Authorization`, or from another site.
+        """
+        found, sent = self._accounts.sessions.find(request.cookies), request_of(request.environ)
+        if found is None:
+            return None
+        person, session = found
+        if sent.sender.credential == name_session(person.id, session.id) or sent.found.get(CONFIRMED) == session.id:
+            return found
+        confirmed = self._accounts.sessions.confirm(person, session)
+        if confirmed is None:
+            return None
+        sent.found[CONFIRMED] = session.id
+        return confirmed, session
 
     def find_name(self) -> str:
         """Return the name of the person of the current request; an empty text if it is not signed in."""

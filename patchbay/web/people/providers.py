@@ -8,7 +8,7 @@ Sources: OpenID Connect Core 1.0, section 3.1.2; OpenID Connect Back-Channel Log
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
@@ -21,6 +21,8 @@ from patchbay.access.providers.pending import WrongAnswer
 from patchbay.access.providers.relying_party import RelyingParty
 from patchbay.access.providers.sign_ins import ProviderAway, ProviderSignIns, SignInFailed
 from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
+from patchbay.errors import Refused
+from patchbay.limits import AddressCounter
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
 from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.site import Site
@@ -29,12 +31,28 @@ from patchbay.web.people.sign_in import check_sign_in, refuse_sign_in
 
 log = logging.getLogger(__name__)
 
+MAX_SIGN_INS, WINDOW_SECONDS = 60, 60.0
+"""Sign-ins that one address may begin in this number of seconds, and as many answers of providers: each of these can
+cause a request to the provider, and an answer leaves a row in the store."""
+
+
+class TooManySignIns(Refused):
+    """One address began or answered too many sign-ins."""
+
+    status = 429
+    headers: ClassVar = {"Retry-After": f"{WINDOW_SECONDS:.0f}"}
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {MAX_SIGN_INS} sign-ins in a minute came from your address: try again in a minute")
+
 
 class _ProviderViews:
     def __init__(self, site: Site, browsers: Browsers, providers: ProviderSignIns) -> None:
         self._site = site
         self._browsers = browsers
         self._providers = providers
+        self._begun = AddressCounter(MAX_SIGN_INS, WINDOW_SECONDS)
+        self._answered = AddressCounter(MAX_SIGN_INS, WINDOW_SECONDS)
 
     def begin(self, provider: str) -> Response:
         """GET /sign-in/<provider> with `next`; `again=yes` asks for a new proof of the person.
@@ -46,8 +64,9 @@ class _ProviderViews:
             return redirect_to("/login?" + urlencode({"next": then}))
         proves_again = request.args.get("again", "") == "yes"
         try:
+            _count(self._begun)
             address, cookie = self._providers.begin(party, hub_address(self._site.settings), then, proves_again)
-        except ProviderAway as problem:
+        except (ProviderAway, TooManySignIns) as problem:
             return refuse_sign_in(self._site, self._browsers, self._providers, problem, {"next": then})
         response = redirect_to(address)
         response.headers["Referrer-Policy"] = "no-referrer"
@@ -59,11 +78,13 @@ class _ProviderViews:
         party, answer = self._find(provider), request.args.to_dict()
         cookie = self._browsers.take_sign_in(deleted := Response())
         try:
+            _count(self._answered)
             found = self._providers.finish(party, cookie, answer)
             response = redirect_to(found.then)
             self._browsers.sign_in(response, found.person.name, found.session)
-        except (WrongAnswer, SignInFailed, ProviderAway, UnknownPerson) as problem:
-            response = refuse_sign_in(self._site, self._browsers, self._providers, problem, {})
+        except (WrongAnswer, SignInFailed, ProviderAway, UnknownPerson, TooManySignIns) as problem:
+            asked = {"next": self._providers.find_next_page(cookie)}
+            response = refuse_sign_in(self._site, self._browsers, self._providers, problem, asked)
         response.headers.extend([("Set-Cookie", value) for value in deleted.headers.getlist("Set-Cookie")])
         response.headers["Referrer-Policy"] = "no-referrer"  # the address has the code
         return response
@@ -86,6 +107,12 @@ class _ProviderViews:
         if party is None:
             raise NotFound("There is no identity provider at this address: the page /login shows all of them.")
         return party
+
+
+def _count(counter: AddressCounter) -> None:
+    """Count the current request for its address. Raises TooManySignIns (429)."""
+    if not counter.allows(request.remote_addr or ""):
+        raise TooManySignIns
 
 
 def describe_outside(person: Any, providers: ProviderSignIns) -> dict[str, Any]:

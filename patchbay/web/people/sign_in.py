@@ -139,6 +139,7 @@ def refuse_sign_in(
         login_values(site, browsers, providers),
         problem="",
         wrong=problem.message,
+        marks_fields=isinstance(problem, WrongPassword),
         then=local_path(fields.get("next", "")),
         name=fields.get("name", "")[:64],
     )

@@ -50,10 +50,15 @@ class Applicants:
         return Applicant(by, wanted, browser, public_base_url())
 
     def require(self, wanted: str, browser: str = "") -> Applicant:
-        """Like `find`. Raises NotOperator (401) for a browser without a session."""
+        """Like `find`, for a change. Raises NotOperator (401) for a browser without a session.
+
+        To act for a key is an act of the operator, so that it raises ProofTooOld as such acts do.
+        """
         found = self.find(wanted, browser)
         if found is None:
             raise NotOperator("sign in at /login first: accounts are connected for people and for the operator")
+        if found.principal != found.by:
+            self._site.operators.check_new_proof(self._site.operators.check_operator())
         return found
 
     def answering(self, by: str, principal: str) -> Applicant:

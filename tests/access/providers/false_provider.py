@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +27,10 @@ CLIENT = "the-hub"
 
 @dataclass
 class FalseProvider:
-    """A provider while it runs. `answers` has what the token endpoint gives for a code or a refresh token."""
+    """A provider while it runs. `answers` has what the token endpoint gives for a code or a refresh token.
+
+    `meanwhile` runs before the token endpoint answers.
+    """
 
     url: str
     key: PrivateKey = field(default_factory=lambda: make_key("ES256"))
@@ -36,6 +39,7 @@ class FalseProvider:
     userinfo: Claims = field(default_factory=dict)
     forms: list[dict[str, str]] = field(default_factory=list)
     is_down: bool = False
+    meanwhile: Callable[[], object] = lambda: None
 
     def document(self) -> Claims:
         """The metadata."""
@@ -83,6 +87,7 @@ class FalseProvider:
             return 200, self.userinfo
         form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         self.forms.append(form)
+        self.meanwhile()
         found = self.answers.pop(form.get("code", form.get("refresh_token", "")), None)
         return (200, found) if found is not None else (400, {"error": "invalid_grant"})
 

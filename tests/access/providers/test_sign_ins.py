@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import time
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from click.testing import CliRunner
+from werkzeug.test import TestResponse
 
 from patchbay.access.oauth import tokens
-from patchbay.access.people.people import Person
+from patchbay.access.people.people import Person, Session
 from patchbay.access.principals import Principal
 from patchbay.access.providers import sign_ins
+from patchbay.access.providers.invited import MAX_INVITED, InvitedPeople
+from patchbay.access.providers.provider import load_providers
+from patchbay.access.providers.relying_party import ProviderTokens, RelyingParty
+from patchbay.access.providers.sign_ins import ProviderSignIns
 from patchbay.access.tokens.claims import make_principal
 from patchbay.access.tokens.issuer import Issuer
-from patchbay.access.upstreams.deletion import tokens_topic
+from patchbay.access.tokens.problems import IssuerUnavailable
+from patchbay.access.upstreams.deletion import delete_record, tokens_topic
 from patchbay.cli import main
+from patchbay.errors import InvalidParams
+from patchbay.settings import Settings
+from patchbay.stores.memory import MemoryStore
+from patchbay.topics import SIGN_IN_TOKENS
 from tests.access.providers.false_provider import (
     CLIENT,
     FalseProvider,
@@ -40,6 +51,21 @@ def person_of(hub: Hub, provider: FalseProvider, subject: str = "ann") -> Person
 
 def sessions_of(hub: Hub, provider: FalseProvider, subject: str = "ann") -> int:
     return len(person_of(hub, provider, subject).sessions)
+
+
+def tokens_are_stored(hub: Hub, session: Session) -> bool:
+    return bool(hub.catalogue.store.journal.tail(SIGN_IN_TOKENS + session.id, 1))
+
+
+def provider_sign_ins_of(hub: Hub) -> ProviderSignIns:
+    """The sign-ins of a hub, which answer for its sessions."""
+    found = getattr(accounts_of(hub).sessions.confirm, "__self__", None)
+    assert isinstance(found, ProviderSignIns)
+    return found
+
+
+def relying_party_of(hub: Hub) -> RelyingParty:
+    return provider_sign_ins_of(hub).parties["acme"]
 
 
 def log_out_by_provider(hub: Hub, token: str) -> int:
@@ -298,6 +324,159 @@ def test_a_refresh_about_another_person_ends_the_session(refreshes: Refreshes) -
 def test_a_session_stays_while_the_provider_is_away(refreshes: Refreshes) -> None:
     refreshes.provider.is_down = True
     assert refreshes.browser.account() is not None
+
+
+def test_a_person_who_is_removed_during_a_refresh_stays_removed(refreshes: Refreshes) -> None:
+    hub, provider = refreshes.hub, refreshes.provider
+    person = person_of(hub, provider)
+    (session,) = person.sessions
+    provider.meanwhile = lambda: accounts_of(hub).people.remove(person.name)
+    refreshes.give("r1", "r2")
+    assert refreshes.browser.account() is None
+    assert accounts_of(hub).people.find(person.name) is None
+    assert not tokens_are_stored(hub, session)
+
+
+def test_a_refresh_does_not_write_over_a_later_sign_in(refreshes: Refreshes) -> None:
+    people = accounts_of(refreshes.hub).people
+    outside = person_of(refreshes.hub, refreshes.provider).outside
+    assert outside is not None
+
+    def sign_in_elsewhere() -> None:
+        people.record(outside.model_copy(update={"groups": ("ops",), "seen": people.now() + 1}))
+
+    refreshes.provider.meanwhile = sign_in_elsewhere
+    refreshes.provider.answers["r1"] = {"access_token": "a", "token_type": "Bearer", "refresh_token": "r2"}
+    refreshes.provider.userinfo = {"sub": "ann"}
+    assert refreshes.browser.client.get("/login").status_code == 200
+    assert person_of(refreshes.hub, refreshes.provider).principal.groups == {"ops"}
+    refreshes.give("r2", "r3", groups=["research"])
+    assert refreshes.browser.client.get("/login").status_code == 200
+    assert person_of(refreshes.hub, refreshes.provider).principal.groups == {"ops"}
+
+
+def test_a_rotated_refresh_token_is_kept_when_the_next_request_to_the_provider_fails(
+    refreshes: Refreshes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_ins, "RETRY_SECONDS", 0.0)
+    provider = refreshes.provider
+    provider.answers["r1"] = {"access_token": "a", "token_type": "Bearer", "refresh_token": "r2"}
+    provider.metadata["userinfo_endpoint"] = "http://127.0.0.1:9/nothing-listens-here"
+    metadata = relying_party_of(refreshes.hub)._metadata
+    metadata._next_fetch = 0.0
+    assert refreshes.browser.account() is not None
+    provider.metadata.clear()
+    metadata._next_fetch = 0.0
+    refreshes.give("r2", "r3", groups=["ops"])
+    assert refreshes.browser.account()["groups"] == ["ops"]
+
+
+def test_after_a_failure_no_session_asks_the_provider_for_a_while(
+    hub: Hub, provider: FalseProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that hangs would otherwise delay the next request of each person."""
+    browsers = [sign_in(hub, provider, refresh=f"r{number}", sid=str(number)) for number in range(3)]
+    monkeypatch.setattr(sign_ins, "REFRESH_SECONDS", 0.0)
+    asked: list[str] = []
+
+    def fail(tokens: ProviderTokens, *more: Any) -> Any:
+        asked.append(tokens.refresh)
+        raise IssuerUnavailable
+
+    monkeypatch.setattr(relying_party_of(hub), "refresh", fail)
+    assert all(browser.account() is not None for browser in browsers) and asked == ["r0"]
+    monkeypatch.setattr(sign_ins, "RETRY_SECONDS", 0.0)
+    provider_sign_ins_of(hub)._next_question.clear()
+    assert all(browser.account() is not None for browser in browsers) and set(asked) == {"r0", "r1", "r2"}
+
+
+@pytest.mark.parametrize("is_readable", [False, None], ids=["unreadable", "gone"])
+def test_a_session_whose_tokens_are_lost_lasts_twelve_hours_from_the_last_answer(
+    refreshes: Refreshes, is_readable: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (session,) = person_of(refreshes.hub, refreshes.provider).sessions
+    journal = refreshes.hub.catalogue.store.journal
+    delete_record(journal, SIGN_IN_TOKENS + session.id)
+    if is_readable is False:
+        journal.append(SIGN_IN_TOKENS + session.id, b'{"sealed": "eA=="}')
+    assert refreshes.browser.account() is not None
+    monkeypatch.setattr(sign_ins, "UNCONFIRMED_SECONDS", 0.0)
+    assert refreshes.browser.account() is None and sessions_of(refreshes.hub, refreshes.provider) == 0
+
+
+@pytest.mark.parametrize("end", ["the person is removed", "End on the page", "another sign-in", "a sign-out"])
+def test_the_tokens_of_a_session_are_deleted_when_it_ends(hub: Hub, provider: FalseProvider, end: str) -> None:
+    browser = sign_in(hub, provider, refresh="r1")
+    person = person_of(hub, provider)
+    (session,) = person.sessions
+    assert tokens_are_stored(hub, session)
+    if end == "the person is removed":
+        accounts_of(hub).people.remove(person.name)
+    elif end == "End on the page":
+        assert browser.change("end-session", id=session.id).status_code == 303
+    elif end == "another sign-in":
+        sign_in(hub, provider, browser)
+    else:
+        browser.client.post("/logout/person")
+    assert not tokens_are_stored(hub, session)
+
+
+def test_a_logout_token_works_again_when_its_end_failed(
+    hub: Hub, provider: FalseProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = sign_in(hub, provider)
+    token = provider.logout_token()
+    with monkeypatch.context() as broken:
+        broken.setattr(provider_sign_ins_of(hub), "_end", lambda *given, **more: 1 / 0)
+        assert log_out_by_provider(hub, token) == 500
+    assert browser.account() is not None
+    assert log_out_by_provider(hub, token) == 200 and browser.account() is None
+
+
+def test_after_a_failed_sign_in_the_request_of_a_client_goes_on_and_no_field_is_marked(
+    hub: Hub, provider: FalseProvider
+) -> None:
+    browser = Browser(hub)
+    asked = begin(browser, next="/oauth/authorize?client_id=x")
+    answer = come_back(browser, error="access_denied", state=asked["state"])
+    assert answer.status_code == 400 and 'href="/sign-in/acme?next=%2Foauth%2Fauthorize' in unescape(answer.text)
+    assert 'name="next" value="/oauth/authorize?client_id=x"' in answer.text
+    assert "aria-invalid" not in answer.text
+    assert 'aria-invalid="true"' in browser.sign_in("ann", "a wrong password").text
+
+
+def test_a_subject_of_the_greatest_length_can_be_invited(closed_hub: Hub, provider: FalseProvider) -> None:
+    subject = "s" * 255
+    assert try_to_sign_in(closed_hub, provider, sub=subject) == 403
+    invite(closed_hub, subject)
+    assert try_to_sign_in(closed_hub, provider, sub=subject) == 303
+
+
+def test_invitations_have_a_limit_together(provider: FalseProvider) -> None:
+    invited = InvitedPeople(MemoryStore().journal)
+    party = load_providers(Settings(**settings_for(provider)))[0]
+    with pytest.raises(InvalidParams, match="withdraw one first"):
+        for number in range(MAX_INVITED + 1):
+            invited.add(f"{number:04}" + '"' * 251, party)
+    assert invited.list()
+
+
+def test_an_administrator_needs_a_proof_of_the_last_hour_to_act_for_a_key(hub: Hub, provider: FalseProvider) -> None:
+    grants = {"grants": [{"to": ["research"], "may": ["operate"], "on": ["*"]}]}
+    hub.client.put("/variables/access", data=orjson.dumps(grants), headers={"Authorization": f"Bearer {hub.token}"})
+    hub.app.parts.keys.make("robot")
+    browser = sign_in(hub, provider, auth_time=int(time.time()) - 7200)
+
+    def disconnect() -> TestResponse:
+        csrf = hidden_fields(browser.client.get("/account", headers=HTML).text, "csrf")
+        fields = {"do": "disconnect", "for": "key:robot", "id": "none"}
+        return browser.client.post("/upstreams/far", data=csrf | fields, headers=HTML)
+
+    refused = disconnect()
+    assert refused.status_code == 403 and "/sign-in/acme?again=yes" in refused.text
+    assert browser.client.get("/upstreams?for=key:robot", headers=HTML).status_code == 200
+    assert prove_again(hub, provider, browser, auth_time=int(time.time())) == 303
+    assert disconnect().status_code == 303
 
 
 def test_a_session_without_a_refresh_token_ends_after_twelve_hours(hub: Hub, provider: FalseProvider) -> None:

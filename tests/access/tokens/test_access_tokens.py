@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from patchbay.access.authentication import Credentials, InsufficientScope, Unauthorized
-from patchbay.access.tokens.access_tokens import AccessTokens
+from patchbay.access.tokens import access_tokens
+from patchbay.access.tokens.access_tokens import AccessTokens, IssuerMetadata
 from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
 from patchbay.access.tokens.problems import IssuerUnavailable
 from patchbay.access.tokens.signing_keys import COOL_DOWN_SECONDS, REFRESH_SECONDS
@@ -68,6 +69,28 @@ def open_scheme(own_issuer: Issuer, store: Store, clock: Clock) -> Open:
 
 def sent(token: str, resource: str = RESOURCE, scheme: str = "Bearer", **headers: str) -> Credentials:
     return Credentials("POST", resource, {"authorization": f"{scheme} {token}", **headers}, resource=resource)
+
+
+def test_calls_that_wait_for_the_metadata_of_an_issuer_that_hangs_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_tokens, "MAX_WAITING_CALLS", 1)
+    began, answers = threading.Event(), threading.Event()
+
+    def discover() -> dict[str, Any]:
+        began.set()
+        assert answers.wait(30)
+        return {"issuer": "https://id.example.org"}
+
+    metadata = IssuerMetadata(discover, time.monotonic)
+    waiting = threading.Thread(target=metadata.get)
+    waiting.start()
+    try:
+        assert began.wait(30)
+        with pytest.raises(IssuerUnavailable):
+            metadata.get()
+    finally:
+        answers.set()
+        waiting.join()
+    assert metadata.get() == {"issuer": "https://id.example.org"}
 
 
 def test_keys_are_rotated_while_calls_go_on_and_no_call_fails(own_issuer: Issuer, open_scheme: Open) -> None:
