@@ -185,8 +185,9 @@ class ResumedScripts:
         self._catalogue.catch_up()
         seen = self._access.catalogue_for(sender)
         server: Server = seen.find(head.server) if head.server else seen.aggregate()
-        if not server.has_scripts:
-            raise ToolFailed(f"{head.server or '/mcp'} has no scripts any more")
+        is_there = server.has_scripts if head.tool == RUN else head.tool in server.tools
+        if not is_there:
+            raise ToolFailed(f"{head.server or '/mcp'} has no tool {head.tool} any more, which began this script")
         return server
 
     def _end(self, head: RunHead, failure: str) -> None:

@@ -13,9 +13,10 @@ from patchbay.catalogue.catalogue_hub import CatalogueHub
 from patchbay.catalogue.script_tools import NOT_INSTALLED, is_installed
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ToolFailed
+from patchbay.errors import ToolFailed, WrongArguments
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.linked_arguments import resolve_links
 from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, terms_of_inner_call
 
 WAY = "script"
@@ -61,10 +62,19 @@ class RecordedCall:
         self._outer = outer
 
     def find_question(self) -> AskedCall | None:
-        """Return the exact call if it needs an approval; None if it may run. Raises WrongArguments."""
-        check_arguments(self._server, self._descriptor, self._arguments)
-        outer = self._outer
-        return self._calls.find_exact(self._server, self._descriptor, self._arguments, outer.principal, outer.sender)
+        """Return the exact call, as `run_tool` will make it, if it needs an approval; None if it may run.
+
+        It has the contents of links, so that people decide about those. None also for wrong arguments, which `events`
+        refuses with a record.
+        """
+        outer, server, descriptor, hub = self._outer, self._server, self._descriptor, self._hub
+        principal = outer.principal
+        try:
+            given = resolve_links(server, descriptor, self._arguments, hub.read_link, principal, hub.upload_limit)
+            check_arguments(server, descriptor, given)
+        except WrongArguments:
+            return None
+        return self._calls.find_exact(server, descriptor, given, principal, outer.sender)
 
     def events(self) -> Events:
         """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota."""

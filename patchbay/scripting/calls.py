@@ -18,6 +18,7 @@ from patchbay.activation import FIRST_PAUSE_SECONDS, PAUSE, Call, Events, pauses
 from patchbay.background import run_in_background
 from patchbay.errors import PatchbayError
 from patchbay.events import Event, Pause, Progress
+from patchbay.jsonrpc import load_json
 from patchbay.scripting.limits import Budget, LimitReached
 from patchbay.scripting.modules import ScriptTool
 from patchbay.scripting.stubs.functions import is_wrapped
@@ -39,7 +40,7 @@ class InnerCall(Protocol):
     number: int
 
     def find_question(self) -> AskedCall | None:
-        """Return the exact call if it needs an approval that it does not have; None if it may run."""
+        """Return the exact call if it needs an approval that it does not have; None if it may run, or is refused."""
         ...
 
     def events(self) -> Events: ...
@@ -271,6 +272,8 @@ class ScriptCalls:
                 inner = self.begin(planned.tool, planned.arguments, planned.approval)
             elif question is not None and self.may_wait:
                 planned.question = question
+                # With the contents of links: the call that goes on is the one that people decided about.
+                planned.arguments = load_json(question.arguments)
                 return
         inner.line, inner.number = planned.line, planned.number
         digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)

@@ -22,6 +22,7 @@ from patchbay.access.approvals import (
     canonical_arguments,
 )
 from patchbay.activation import Call, Events, pauses_for
+from patchbay.catalogue.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Event, Text
 from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
@@ -80,7 +81,7 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                 continue
             if state == SUSPENDED and not can_ask(call):
                 if time.monotonic() - waits_since >= scripts.wait_seconds:
-                    raise ToolFailed(describe_waiting(runs, head))
+                    raise ToolFailed(describe_waiting(runs, head, call.shown or head.tool))
             else:
                 waits_since = time.monotonic()
                 call.deadline = max(call.deadline, waits_since + RUNNING_SECONDS)
@@ -100,15 +101,19 @@ def outcome_events(outcome: Outcome, run: str) -> Generator[Event, Any, None]:
     yield Data({"value": value, "calls": outcome.calls, "run": run}, text="")
 
 
-def describe_waiting(runs: SuspendedRuns, head: RunHead) -> str:
-    """Return the sentence for a caller whose client cannot be asked: what waits, and how to get the outcome."""
+def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
+    """Return the sentence for a caller whose client cannot be asked: what waits, and how to get the outcome.
+
+    `tool` is the tool that the caller called.
+    """
     count = len(runs.approvals.find_question(head.question))
     calls = "1 call of it needs" if count == 1 else f"{count} calls of it need"
     minutes = round(APPROVAL_SECONDS / 60)
+    same = "script" if tool == RUN else "arguments"
     return (
         f"The script waits: {calls} an approval, and there is no decision yet. An administrator can decide"
         f" on the page /approvals of this hub within {minutes} minutes (run {head.id}). The run goes on then; call"
-        " run_script with the same script again to get its value"
+        f" {tool} with the same {same} again to get its value"
     )
 
 

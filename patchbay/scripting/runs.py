@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from patchbay.activation import Call, Events
 from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.script_tools import RUN
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
@@ -26,6 +27,9 @@ from patchbay.scripting.suspension import BudgetLeft, digest_of_rehearsal, diges
 
 ID_BYTES = 8
 """Bytes of the id of a run."""
+
+SAVED = "entry"
+"""The member of the target of a saved script that has the name of its tool."""
 
 FAILED_HERE = "the hub failed while it went on with this run"
 
@@ -188,4 +192,5 @@ def _new_head(server: Server, call: Call, now: float) -> RunHead:
         script=digest_of_script(call.arguments["code"], call.arguments.get("inputs", {})),
         began=now,
         until=now,
+        tool=call.target.get(SAVED, RUN),
     )

@@ -6,7 +6,7 @@ before it as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
@@ -23,14 +23,20 @@ from patchbay.scripting.stubs.names import FreeNames
 def run_saved(server: Server, script: ScriptFunction, arguments: dict[str, Any], call: Call) -> Events:
     """Yield the events of a saved script with these arguments. It calls the tools of `server`. Raises ToolFailed."""
     inner = replace(call, arguments=script_arguments(script, arguments))
+    events = runs_of(call).run(server, inner)
+    reply: Any = None
     try:
-        for event in runs_of(call).run(server, inner):
+        while True:
+            event = events.send(reply)
             call.run = inner.run  # which the record of the call has
             call.deadline = max(call.deadline, inner.deadline)  # a person may take longer than a run
-            yield from _result_of(event)
-        yield Done()  # an expression over the result begins with it
+            reply = yield from _result_of(event)
+    except StopIteration:
+        pass
     finally:
+        events.close()
         call.run = inner.run
+    yield Done()  # an expression over the result begins with it
 
 
 def script_arguments(script: ScriptFunction, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -43,9 +49,13 @@ def script_arguments(script: ScriptFunction, arguments: dict[str, Any]) -> dict[
     return {"code": f"{script.code}\n\n{wait}{script.name}(**{given})\n", "inputs": {given: arguments}}
 
 
-def _result_of(event: Event) -> Iterator[Event]:
-    """Yield an event of a run as one of the tool: its value as the result, in place of the value with all calls."""
+def _result_of(event: Event) -> Generator[Event, Any, Any]:
+    """Yield an event of a run as one of the tool: its value as the result, in place of the value with all calls.
+
+    Returns the reply to the event, for the run: the answers to a question.
+    """
     if isinstance(event, Data):
         yield from events_of(event.value["value"])
     elif not isinstance(event, Content):
-        yield event
+        return (yield event)
+    return None

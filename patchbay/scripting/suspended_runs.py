@@ -25,6 +25,7 @@ from typing import Any
 import orjson
 
 from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approvals, AskedCall
+from patchbay.catalogue.script_tools import RUN
 from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.coordination.sealing import Sealing
 from patchbay.errors import StaleUpdate, ToolFailed
@@ -84,6 +85,7 @@ class RunHead:
     """What everybody who can read the store may know of a run; its contents are sealed, and bound to this.
 
     `server` is the name of the server at whose endpoint it runs, "" for all servers, and `version` the version of that.
+    `tool` is the tool of that server whose call began the run: `run_script`, or a saved script.
     `number` counts how often the run was suspended. `question` is the id of the question that it waits for, and `until`
     the Unix time at which that expires. `script` is the digest of the script and its inputs, `began` a Unix time.
     """
@@ -101,10 +103,12 @@ class RunHead:
     ended: float = 0.0
     state: str = SUSPENDED
     is_fetched: bool = False
+    tool: str = RUN
 
     def about(self) -> bytes:
         """Return the words that a sealed snapshot is bound to."""
-        bound = [self.id, self.principal, self.server, self.version, self.number, self.question, self.script]
+        where = [self.server, self.version, self.tool]
+        bound = [self.id, self.principal, *where, self.number, self.question, self.script]
         return dump_json(["suspended", *bound])
 
 

@@ -146,7 +146,7 @@ def _lines(text: str | None, calls: list[dict[str, Any]]) -> list[dict[str, Any]
     for one in calls:
         if one["depth"] == 1:
             by_line.setdefault(one["line"], []).append(one)
-    lines = (text or "").splitlines()
+    lines = text.split("\n") if text else []  # as the interpreter counts them: `splitlines` has more ends of lines
     return [{"number": place, "text": line, "calls": by_line.get(place, [])} for place, line in enumerate(lines, 1)]
 
 
