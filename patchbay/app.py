@@ -61,6 +61,7 @@ def create_app(settings: Settings | None = None, worker_pool: WorkerPool | None 
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish_here(ENDING))
     drain.on_begin(dispatcher.services.activity.hurry)
+    drain.on_begin(dispatcher.services.scripts.begin_end)
     drain.on_begin(catalogue.upkeep.begin_release)
     access = dispatcher.services.access
     deciding = access.is_administrator, access.may_change_toolset

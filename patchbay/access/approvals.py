@@ -55,6 +55,9 @@ MAX_PAST = 1000
 UNDECIDED_SECONDS = 2 * APPROVAL_SECONDS
 """Seconds that a call without a decision is kept, with its arguments."""
 
+FORGET_SECONDS = 60.0
+"""Seconds between two looks for calls whose time is over, where only single ones are read."""
+
 MAX_SHOWN_BYTES = 16 * 1024
 """Bytes of the arguments that are stored for the people who decide; a call with more cannot be approved on the page."""
 
@@ -153,6 +156,9 @@ class Approvals:
         self._lock = threading.Lock()
         self._seq = 0
         self._known: dict[str, Approval] = {}
+        self._questions: dict[str, list[str]] = {}
+        """The ids of the calls of each question, in order."""
+        self._forgets_at = 0.0
 
     def request(self, call: CallDigest, arguments: bytes) -> Approval:
         """Return the approval of a call that waits or is approved and was not used; make one that waits without it.
@@ -294,14 +300,19 @@ class Approvals:
 
     def find_question(self, question: str) -> list[Approval]:
         """Return the approvals of a question as they are now, in order; empty for an unknown one."""
+        return self.find_questions([question])[0]
+
+    def find_questions(self, questions: Sequence[str]) -> list[list[Approval]]:
+        """Return the approvals of each of several questions, all as they are at one moment."""
         with self._lock:
             self._read()
-            return self._of_question(question)
+            return [self._of_question(one) for one in questions]
 
     def all(self) -> list[Approval]:
         """Return the approvals of the last KEPT_SECONDS, newest first; those of one question in order."""
         with self._lock:
             self._read()
+            self._forget_old(self.now())
             return sorted(self._known.values(), key=lambda one: one.made, reverse=True)
 
     def count_waiting(self) -> int:
@@ -312,7 +323,7 @@ class Approvals:
             return len({one.question for one in self._known.values() if one.state_at(now) == WAITING})
 
     def _of_question(self, question: str) -> list[Approval]:
-        return [one for one in self._known.values() if one.question == question]
+        return [self._known[id] for id in self._questions.get(question, ())]
 
     def _check_room(self, principal: str, count: int, now: float) -> None:
         """Raise ToolFailed if a principal may not ask for so many further calls by one question."""
@@ -336,6 +347,7 @@ class Approvals:
             with self._lock:
                 last = self._journal.last(APPROVALS)
                 self._read()
+                self._forget_old(self.now())
                 changed = step(self.now())
                 fresh = [one for one in changed if self._known.get(one.id) != one]
                 if not fresh:
@@ -344,7 +356,8 @@ class Approvals:
                     self._journal.append_all([_entry(one) for one in fresh], {APPROVALS: last})
                 except StaleUpdate:
                     continue  # another process wrote in the meantime
-                self._known |= {one.id: one for one in fresh}
+                for one in fresh:
+                    self._keep(one)
             self._bus.publish(APPROVALS, fresh[0].question.encode())
             return changed
 
@@ -354,18 +367,32 @@ class Approvals:
             for entry in entries:
                 self._seq = entry.seq
                 row = orjson.loads(entry.data)
-                self._known[row["id"]] = Approval(**{**row, "call": CallDigest(**row["call"])})
-        self._forget_old(self.now())
+                self._keep(Approval(**{**row, "call": CallDigest(**row["call"])}))
+        if (now := self.now()) >= self._forgets_at:
+            self._forget_old(now)
+
+    def _keep(self, one: Approval) -> None:
+        if one.id not in self._known:
+            self._questions.setdefault(one.question, []).append(one.id)
+        self._known[one.id] = one
+
+    def _forget(self, one: Approval) -> None:
+        del self._known[one.id]
+        ids = self._questions[one.question]
+        ids.remove(one.id)
+        if not ids:
+            del self._questions[one.question]
 
     def _forget_old(self, now: float) -> None:
         """Forget calls after their time, and the oldest past decisions beyond MAX_PAST of each principal."""
+        self._forgets_at = now + FORGET_SECONDS
         past: Counter[str] = Counter()
         for one in sorted(self._known.values(), key=lambda one: one.made, reverse=True):
             is_past = one.state_at(now) not in (WAITING, APPROVED)
             past[one.call.principal] += is_past
             kept = UNDECIDED_SECONDS if one.decided is None else KEPT_SECONDS
             if one.made < now - kept or (is_past and past[one.call.principal] > MAX_PAST):
-                del self._known[one.id]
+                self._forget(one)
 
 
 def _is_open(asked: Sequence[Approval], now: float) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Collection
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from patchbay.access.approval_gate import ApprovalGate
@@ -48,7 +50,10 @@ END_SECONDS = 5.0
 
 
 class ResumedScripts:
-    """The suspended runs that this process goes on with. `key` is the secret key of the hub. Thread-safe."""
+    """The suspended runs that this process goes on with. `key` is the secret key of the hub. Thread-safe.
+
+    `left` returns the seconds that running calls still have: infinite until the hub stops.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class ResumedScripts:
         activity: Activity,
         approvals: Approvals,
         gate: ApprovalGate,
+        left: Callable[[], float] = lambda: inf,
     ) -> None:
         self._key = key
         self._catalogue = catalogue
@@ -67,8 +73,11 @@ class ResumedScripts:
         self._gate = gate
         self._store = catalogue.store
         self._heartbeat = Heartbeat(self._store)
+        self._left = left
         self._lock = threading.Lock()
+        self._has_ended = threading.Condition(self._lock)
         self._running: dict[str, CancelFlag] = {}
+        self._has_open = True
         self._loop = MailboxLoop(
             *("suspended scripts", self._store.bus, [APPROVALS, SCRIPT_RUNS, ENDING], self._round),
             "suspended scripts wait for a moment",
@@ -96,10 +105,19 @@ class ResumedScripts:
         if not self._catalogue.readonly:
             self._loop.start()
 
+    def begin_end(self) -> None:
+        """Begin no further run: the hub stops. Those that go on here may end. Waits for nothing."""
+        self._loop.stop()
+
     def close(self) -> None:
-        """Begin no further run, and end those that go on here: another process or the next start goes on with them."""
+        """Begin no further run, and let those that go on here end in the time that the hub has left.
+
+        Then they are ended: another process, or the next start, goes on with them.
+        """
         self._loop.stop()
         with self._lock:
+            if (left := self._left()) < inf:
+                self._has_ended.wait_for(lambda: not self._running, left)
             for flag in self._running.values():
                 flag.set("the hub is stopping")
         self._loop.join(END_SECONDS)
@@ -113,27 +131,41 @@ class ResumedScripts:
         try:
             run_in_background(f"script {id}", self._resume, id)
         except RuntimeError:
-            with self._lock:
-                del self._running[id]
+            self._note_ended(id)
+
+    def _note_ended(self, id: str) -> None:
+        with self._lock:
+            del self._running[id]
+            self._has_ended.notify_all()
 
     def _round(self, mailbox: Subscription) -> None:
-        """Go on with what is decided, and wait for the next decision, or for the end of the claim of a lost process."""
-        has_open = self._look()
-        mailbox.wait(LOST_SECONDS if has_open else IDLE_SECONDS)
-        while mailbox.get(0) is not None:
-            pass
+        """Go on with what is decided, and wait for the next decision, or for the end of the claim of a lost process.
 
-    def _look(self) -> bool:
-        """Go on with the runs whose calls are decided; return whether there are runs that have not ended."""
+        Then only the runs that the messages name are looked at; without a message, or when one was lost, all are.
+        """
+        self._has_open = self._look(None)
+        dropped = mailbox.dropped
+        while (message := mailbox.get(LOST_SECONDS if self._has_open else IDLE_SECONDS)) is not None:
+            named = {_run_of(*message)}
+            while (message := mailbox.get(0)) is not None:
+                named.add(_run_of(*message))
+            if mailbox.dropped != dropped or "" in named or self._loop.ending.is_set():
+                return
+            self._has_open |= self._look(named)
+
+    def _look(self, named: Collection[str] | None) -> bool:
+        """Go on with those of some runs, or of all, whose calls are decided; return whether some have not ended."""
         if not self._store.journal.last(SCRIPT_RUNS):
             return False
         from patchbay.scripting.suspended_runs import DECIDED, EXPIRED
 
-        states = {one.id: self.runs.state_of(one) for one in self.runs.heads() if not one.ended}
-        for id, state in states.items():
+        heads = self.runs.heads() if named is None else [self.runs.head(id) for id in named]
+        known = [one for one in heads if one is not None and not one.ended]
+        states = self.runs.states_of(known)
+        for one, state in zip(known, states, strict=True):
             if state == DECIDED:
-                self.resume(id)
-        return any(state != EXPIRED for state in states.values())
+                self.resume(one.id)
+        return any(state != EXPIRED for state in states)
 
     def _resume(self, id: str) -> None:
         """Go on with a run to its end, or until it waits again. Raises no error of the hub."""
@@ -148,8 +180,7 @@ class ResumedScripts:
         except PatchbayError as problem:
             log.info("the run %s of a script did not go on here: %s", id, problem.message)
         finally:
-            with self._lock:
-                del self._running[id]
+            self._note_ended(id)
 
     def _go_on(self, head: RunHead) -> None:
         from patchbay.scripting.front import script_server
@@ -197,3 +228,8 @@ class ResumedScripts:
         claim = self.runs.claim(head.id, self.process)
         if claim is not None:
             claim.end(Outcome("", None, [], failure))
+
+
+def _run_of(topic: str, message: bytes) -> str:
+    """Return the id of the run that a message names; "" for one that is not about one run."""
+    return message.decode("ascii", "replace").partition("-")[0] if topic in (APPROVALS, SCRIPT_RUNS) else ""

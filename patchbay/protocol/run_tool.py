@@ -102,6 +102,8 @@ class ToolRun:
         if isinstance(ending, Failed) or self.call.cancelled or not (self._promised or self._remembered):
             return ending
         result = self.fold.result(ending)
+        if self.call.resumes and not result.get("content"):
+            return ending  # a script that went on, and waits for a person again: it has no value yet
         if result.get("isError") or "content" not in result:
             return ending
         sentence = self._broken_promise(result) if self._promised else None

@@ -81,6 +81,7 @@ class RecordedCall:
         outer, server, descriptor = self._outer, self._server, self._descriptor
         wire = TransportInfo(server.name, sender=outer.sender if outer.sender is not None else LOCAL, way=WAY)
         with self._calls.activity.begin("tools/call", descriptor.name, server, wire, self._arguments) as record:
+            record.script_run = outer.run  # also of a call that is refused before it begins
             record.script_place = (self.line, self.number, outer.run_depth)
             delay = self._calls.count(outer.sender, owner_of(server, descriptor))
             if delay:

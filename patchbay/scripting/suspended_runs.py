@@ -24,11 +24,11 @@ from typing import Any
 
 import orjson
 
-from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approvals, AskedCall
+from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approval, Approvals, AskedCall
 from patchbay.catalogue.script_tools import RUN
 from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.coordination.sealing import Sealing
-from patchbay.errors import StaleUpdate, ToolFailed
+from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.scripting.limits import MIB, LimitReached
 from patchbay.scripting.suspension import Suspension, read_suspension
@@ -58,6 +58,9 @@ FETCH_SECONDS = APPROVAL_SECONDS
 
 KEPT_SECONDS = 24 * 3600.0
 """Seconds that the outcome of a run is kept and shown."""
+
+FORGET_SECONDS = 60.0
+"""Seconds between two looks for heads whose time is over."""
 
 PAGE = 1000
 
@@ -178,6 +181,7 @@ class SuspendedRuns:
         self._lock = threading.Lock()
         self._seq = 0
         self._heads: dict[str, RunHead] = {}
+        self._forgets_at = 0.0
 
     def heads(self) -> list[RunHead]:
         """Return the newest head of each run that is kept, newest first."""
@@ -204,9 +208,9 @@ class SuspendedRuns:
 
         That is one that is suspended or runs, or one that has ended lately and whose outcome its caller did not get.
         """
-        now = self.approvals.now()
+        now, wanted = self.approvals.now(), (principal, server, script)
         for one in self.heads():
-            if (one.principal, one.server, one.script) == (principal, server, script) and not one.is_fetched:
+            if (one.principal, one.server, one.script) == wanted and not one.is_fetched:
                 if one.ended and one.ended > now - FETCH_SECONDS:
                     return one
                 if not one.ended and self.state_of(one) != EXPIRED:
@@ -215,18 +219,25 @@ class SuspendedRuns:
 
     def state_of(self, head: RunHead) -> str:
         """Return the state of a run now; one of the constants above."""
+        return self.states_of([head])[0]
+
+    def states_of(self, heads: Sequence[RunHead]) -> list[str]:
+        """Return the states of runs now, from one look at the approvals."""
+        questions = self.approvals.find_questions([one.question for one in heads])
+        return [self._state(one, asked) for one, asked in zip(heads, questions, strict=True)]
+
+    def _state(self, head: RunHead, asked: Sequence[Approval]) -> str:
         if head.ended:
             return head.state
-        asked = self.approvals.find_question(head.question)
         now = self.approvals.now()
         if any(one.state_at(now) == WAITING for one in asked):
             return SUSPENDED
         if not asked or any(one.decided is None for one in asked):
             return EXPIRED
         state = self.read(head.id)
-        if state is None or now > head.until + APPROVAL_SECONDS:
-            return EXPIRED
-        return RUNNING if state.owner and self._liveness.is_alive(state.owner) else DECIDED
+        if state is not None and state.owner and self._liveness.is_alive(state.owner):
+            return RUNNING
+        return EXPIRED if state is None or now > head.until + APPROVAL_SECONDS else DECIDED
 
     def suspend(
         self,
@@ -254,10 +265,16 @@ class SuspendedRuns:
         head = replace(head, question=question, until=until, size=size, number=head.number + 1)
         entry = _SUSPENDED + orjson.dumps(asdict(head)) + b"\n" + self._sealing.seal(data, head.about())
         topic = SCRIPT_RUN + head.id
-        if claim is not None:
-            self._journal.remove(topic, claim.write(entry, SUSPENDED_SECONDS, self._index(head)))
-        else:
-            self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), self._index(head)], {topic: 0})
+        try:
+            if claim is not None:
+                self._journal.remove(topic, claim.write(entry, SUSPENDED_SECONDS, self._index(head)))
+            else:
+                self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), self._index(head)], {topic: 0})
+        except PatchbayError:
+            # Nothing can go on with these calls: no page shall ask about them.
+            with suppress(PatchbayError):
+                self.approvals.decide_all(question, (), head.principal)
+            raise
         self.store.bus.publish(SCRIPT_RUNS, head.id.encode())
         return head
 
@@ -333,7 +350,8 @@ class SuspendedRuns:
     def _check_room(self, principal: str, size: int) -> None:
         """Raise ToolFailed if a principal may not have a further suspended run of this size."""
         own = [one for one in self.heads() if one.principal == principal and not one.ended]
-        sizes = [one.size for one in own if self.state_of(one) != EXPIRED]
+        states = self.states_of(own)
+        sizes = [one.size for one, state in zip(own, states, strict=True) if state != EXPIRED]
         if len(sizes) >= MAX_SUSPENDED or sum(sizes) + size > MAX_SUSPENDED_BYTES:
             raise ToolFailed(f"{len(sizes)} of your scripts wait for a person already (limit suspended_runs)")
 
@@ -344,7 +362,9 @@ class SuspendedRuns:
                 with suppress(ValueError, TypeError):
                     head = RunHead(**orjson.loads(entry.data))
                     self._heads[head.id] = head
-        now = self.approvals.now()
+        if (now := self.approvals.now()) < self._forgets_at:
+            return
+        self._forgets_at = now + FORGET_SECONDS
         for one in list(self._heads.values()):
             if now > (one.ended + KEPT_SECONDS if one.ended else one.until + SUSPENDED_SECONDS):
                 del self._heads[one.id]

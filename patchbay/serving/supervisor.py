@@ -164,6 +164,7 @@ def run_worker(
     announce = (settings, announced, serving, started, parts.operators)
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     serve_front(front, listener, threads.web_threads, overflow.most, serving.set)
+    parts.dispatcher.services.scripts.close()
     parts.dispatcher.services.activity.close()
 
 

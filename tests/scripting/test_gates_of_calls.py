@@ -93,3 +93,17 @@ def test_a_call_with_wrong_arguments_has_a_record_and_a_replay_finds_no_differen
     until(lambda: len(hub.activity.recent(Filter(run=id), limit=9).records) == 2, "the records of the run")
     replayed = replay_run(hub.app.parts.dispatcher.services, id)
     assert replayed.differences == () and not replayed.is_partial
+
+
+def test_a_run_that_waits_again_has_no_failure_in_its_records(hub: Hub) -> None:
+    run(hub, f"{PUT}\nawait links.put(data=second)", link="YQ==", second="YmI=")
+    (first,) = waiting(hub)
+    decide(hub, first["question"])
+    until(lambda: [one for one in waiting(hub) if one["question"] != first["question"]], "the second question")
+
+    def find_resumed() -> list[str]:
+        found = hub.activity.recent(Filter(run=first["run"]), limit=9).records
+        return [one.outcome for one in found if one.way == "resumed"]
+
+    until(find_resumed, "the record of the run that went on")
+    assert find_resumed() == ["ok"]
