@@ -6,7 +6,8 @@ import re
 from typing import NamedTuple
 
 from patchbay.activity.recorder import Activity
-from patchbay.activity.records import Filter, Record
+from patchbay.activity.records import SEARCHED, Filter, Record
+from patchbay.errors import PatchbayError
 
 MAX_PAGES = 3
 """Limit on the searches of records for one run, each of at most `records.SEARCHED`."""
@@ -14,7 +15,19 @@ MAX_PAGES = 3
 RECORDS_OF_RUN = 500
 """Limit on the records of one search: more than a run may make calls."""
 
+RESUMED = "resumed"
+"""The entry point in the record of a script that went on after it was suspended."""
+
+SUSPENDED_SECONDS = 1200.0
+"""Seconds between two records of one run, at most: it waited for a decision, and then for a process."""
+
 _ID = re.compile(r"[0-9a-f]{16}")
+
+
+class TooOld(PatchbayError):
+    """A run is not among the newest records, and no older ones are searched."""
+
+    code, status = -32602, 404
 
 
 class RunRecords(NamedTuple):
@@ -34,7 +47,7 @@ def is_run(id: str) -> bool:
 
 
 def find_run(activity: Activity, id: str) -> RunRecords | None:
-    """Return the records of a run; None for an unknown one, and for one that is older than what is searched.
+    """Return the records of a run; None for an unknown one. Raises TooOld for one beyond what is searched.
 
     The calls of a run end before its script does, so that their records come before that of the script.
     """
@@ -45,11 +58,18 @@ def find_run(activity: Activity, id: str) -> RunRecords | None:
     for _ in range(MAX_PAGES):
         page = activity.recent(wanted, RECORDS_OF_RUN, before)
         found += page.records
-        script = next((one for one in found if not one.number), None)
+        oldest = next((one for one in reversed(found) if not one.number), None)
         before = page.next
         if before is None:
             break
-        if script is not None:  # what is older belongs to other runs
-            wanted = Filter(run=id, since=script.at - 1)
+        if oldest is not None:  # what is older belongs to other runs
+            earlier = SUSPENDED_SECONDS if oldest.way == RESUMED else 1.0
+            wanted = Filter(run=id, since=oldest.at - earlier)
+    else:
+        if not found:
+            raise TooOld(
+                f"there is no run {id} among the newest {MAX_PAGES * SEARCHED} records, which is as far as a search for"
+                " a run goes"
+            )
     calls = sorted((one for one in found if one.number), key=lambda one: (one.depth, one.number))
     return RunRecords(id, next((one for one in found if not one.number), None), calls) if found else None

@@ -14,10 +14,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from patchbay.access.approval_gate import ApprovalGate
-from patchbay.access.approvals import Approvals
+from patchbay.access.approvals import WAITING, Approvals
 from patchbay.access.control import AccessControl
 from patchbay.activation import CancelFlag
 from patchbay.activity.recorder import Activity
+from patchbay.activity.script_runs import RESUMED
 from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.script_tools import RUN
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from patchbay.scripting.suspended_runs import RunHead, SuspendedRuns
 
 log = logging.getLogger(__name__)
-
-WAY = "resumed"
-"""The entry point in the record of a run that goes on."""
 
 IDLE_SECONDS = 30.0
 """Seconds between two looks of a process that knows no suspended run; a new one is told at once."""
@@ -99,6 +97,24 @@ class ResumedScripts:
     def process(self) -> str:
         """The id of this process in its claims."""
         return self._heartbeat.liveness.process
+
+    def describe(self, id: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return the state of a run that was suspended, "" for any other, and its calls that wait for an approval.
+
+        Each has its name, its line and the Unix time at which it asked.
+        """
+        head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        if head is None:
+            return "", []
+        state = self.runs.read(id)
+        asked = {one.id: one for one in self._approvals.find_question(head.question)}
+        waits = [] if head.ended or state is None else self.runs.open(state)[0].waiting
+        now = self._approvals.now()
+        return self.runs.state_of(head), [
+            {"name": f"{found.call.server}.{found.call.tool}", "line": one.line, "at": found.made}
+            for one in waits
+            if (found := asked.get(one.approval)) is not None and found.state_at(now) == WAITING
+        ]
 
     def start(self) -> None:
         """Go on with runs from now on, on threads. A read-only hub does not."""
@@ -196,7 +212,7 @@ class ResumedScripts:
             return
         front = script_server(server)
         tool, arguments = front.tools[RUN], {"code": suspension.code, "inputs": suspension.inputs}
-        wire = TransportInfo(head.server, sender=sender, way=WAY)
+        wire = TransportInfo(head.server, sender=sender, way=RESUMED)
         terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "cancelled": self._running[head.id]}
         with self._activity.begin("tools/call", RUN, front, wire, arguments) as record:
             run = run_tool(self._catalogue.hub, front, tool, arguments, None, {**terms, "resumes": head.id})

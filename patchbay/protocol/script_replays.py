@@ -64,7 +64,7 @@ def repeat(services: HubServices, run: RunRecords) -> ReplayedRun:
         arguments,
         time.monotonic() + RUN_SECONDS,
         hub=services.catalogue.hub,
-        principal=LOCAL_OPERATOR.id,
+        principal=record.principal or LOCAL_OPERATOR.id,  # whose share of the interpreters it takes
         sender=LOCAL_OPERATOR,
     )
     found = replay_run(runs_of(call), server, call, recorded)

@@ -21,7 +21,7 @@ from patchbay.scripting.interpreters import Interpreters
 from patchbay.scripting.limits import Budget, RunLimits
 from patchbay.scripting.modules import modules_of
 from patchbay.scripting.rehearsals import RehearsedScript, report_rehearsal
-from patchbay.scripting.script_run import Durable, Resumed, ScriptRun
+from patchbay.scripting.script_run import Durable, Resumed, ScriptRun, check_interpreter
 from patchbay.scripting.suspended_runs import LostClaim, Outcome, RunHead
 from patchbay.scripting.suspension import BudgetLeft, digest_of_rehearsal, digest_of_script
 
@@ -116,6 +116,7 @@ class ScriptRuns:
                 raise LostClaim("another process of the hub goes on with this run, or it has ended")
             try:
                 suspension, snapshot = runs.open(claim.state)
+                check_interpreter(suspension)
                 durable, resumed = Durable(runs, claim.head), Resumed(claim, suspension, snapshot)
                 with self._budget(call, durable, suspension.left) as budget:
                     run = ScriptRun(interpreter, modules_of(server), call, budget, durable, resumed)

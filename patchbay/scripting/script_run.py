@@ -401,6 +401,15 @@ class ScriptRun:
         return f"{sentence}\n{len(made)} call{'s were' if len(made) > 1 else ' was'} made: {listed}"
 
 
+def check_interpreter(suspension: Suspension) -> None:
+    """Check that a snapshot is of the version of the interpreter that this hub has. Raises ToolFailed."""
+    if suspension.interpreter != __version__:
+        raise ToolFailed(
+            f"the run cannot go on: it was suspended with pydantic-monty {suspension.interpreter}, and this hub has"
+            f" {__version__}. Run the script again"
+        )
+
+
 def _state_of(approvals: Approvals, id: str) -> str:
     """Return the state of an approval now; a forgotten one has expired."""
     found = approvals.find(id)

@@ -236,3 +236,35 @@ def test_a_script_with_too_many_values_cannot_wait_and_says_so(hub: Hub, tmp_pat
     code = f"x = [str(one) * 100 for one in range(20000)]\n{CODE}"
     said = value(close_issues(hub, tmp_path, 1, code=code))
     assert "limit snapshot_bytes" in said[0] and waiting(hub) == []
+
+
+def test_a_run_of_another_version_of_the_interpreter_ends_with_a_sentence(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_issues(hub, tmp_path, count=1)
+    (asked,) = waiting(hub)
+    monkeypatch.setattr("patchbay.scripting.script_run.__version__", "99.0")
+    decide(hub, asked["question"])
+    failed = ended(hub, asked["run"]).failure
+    assert "it was suspended with pydantic-monty" in failed and "and this hub has 99.0" in failed
+    assert words(tmp_path) == []
+
+
+def test_the_page_of_a_run_that_waits_shows_its_waiting_calls(hub: Hub, tmp_path: Path) -> None:
+    close_issues(hub, tmp_path, count=1)
+    (asked,) = waiting(hub)
+    headers = {"Authorization": f"Bearer {hub.token}"}
+    until(lambda: hub.activity.recent(Filter(run=asked["run"], tool="run_script")).records, "the record")
+
+    shown: Any = hub.client.get(f"/activity/runs/{asked['run']}.json", headers=headers).json
+    assert shown["state"] == "suspended"
+    assert [(one["name"], one["line"]) for one in shown["running"]] == [("issues.close", asked_line())]
+    decide(hub, asked["question"], "refuse")
+    ended(hub, asked["run"])
+    shown = hub.client.get(f"/activity/runs/{asked['run']}.json", headers=headers).json
+    assert shown["state"] == "done" and shown["running"] == []
+
+
+def asked_line() -> int:
+    """The line of CODE that calls the tool which needs an approval."""
+    return next(number for number, line in enumerate(CODE.split("\n"), 1) if "issues.close(" in line)

@@ -81,12 +81,14 @@ class _RunViews:
             run = _without_contents(run)
         calls, running = [_describe(one) for one in run.calls], self._find_running(run.id)
         servers = [one.server for one in ([run.script] if run.script is not None else run.calls)]
+        state, waiting = self._services.scripts.describe(run.id)
         data = {
             "id": run.id,
             "record": run.script.id if run.script is not None else None,
             "server": [*servers, *(one.server.name for one in running), ""][0],
             "calls": calls,
-            "running": [_describe_running(one) for one in running if one.script_place],
+            "state": state,
+            "running": [*(_describe_running(one) for one in running if one.script_place), *waiting],
             "differences": list(replayed.differences) if replayed is not None else None,
         }
         return render_answer(
@@ -146,7 +148,8 @@ def _lines(text: str | None, calls: list[dict[str, Any]]) -> list[dict[str, Any]
     for one in calls:
         if one["depth"] == 1:
             by_line.setdefault(one["line"], []).append(one)
-    lines = text.split("\n") if text else []  # as the interpreter counts them: `splitlines` has more ends of lines
+    # As the interpreter counts them: `splitlines` knows more ends of lines.
+    lines = text.removesuffix("\n").split("\n") if text else []
     return [{"number": place, "text": line, "calls": by_line.get(place, [])} for place, line in enumerate(lines, 1)]
 
 

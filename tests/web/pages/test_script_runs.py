@@ -200,3 +200,20 @@ def test_a_running_script_of_somebody_else_is_not_there(tmp_path: Path) -> None:
         assert codes[:2] == [200, 404] and codes[2] != 200
     finally:
         found.close()
+
+
+def test_the_lines_of_a_script_are_those_that_the_interpreter_counts(hub: Hub) -> None:
+    value(script(hub, "git", 'import git\ntext = "a\u2028b"\nfound = await git.log(count=1)\nlen(found)\n'))
+    page = read(hub, f"/activity/runs/{newest_run(hub)}")
+    assert '<li class="calls"><code>found = await git.log(count=1)</code>' in page
+
+
+def test_a_run_beyond_the_searched_records_names_that_limit(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(hub, "git", CODE)
+    run = newest_run(hub)
+    hub.call("git", "log", {})
+    hub.call("git", "log", {})
+    monkeypatch.setattr("patchbay.activity.records.SEARCHED", 1)
+    monkeypatch.setattr("patchbay.activity.script_runs.MAX_PAGES", 1)
+    answer = hub.client.get(f"/activity/runs/{run}.json")
+    assert answer.status_code == 404 and "which is as far as a search for a run goes" in answer.text
