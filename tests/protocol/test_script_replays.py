@@ -12,6 +12,7 @@ from patchbay.activity.records import Filter, Record
 from patchbay.activity.script_runs import RunRecords, find_run
 from patchbay.errors import InvalidParams
 from patchbay.protocol.script_replays import ReplayedRun, repeat, replay_run
+from patchbay.scripting.replay import Replay
 from tests.hubs import Hub
 from tests.scripting.hubs import SCRIPTED, script
 
@@ -100,3 +101,19 @@ def test_what_the_records_did_not_keep_is_told(hub: Hub) -> None:
         repeated(hub, run._replace(script=None))
     with pytest.raises(InvalidParams, match="there is no run 0123456789abcdef"):
         replay_run(hub.app.parts.dispatcher.services, "0123456789abcdef")
+
+
+def test_a_repeated_run_takes_the_share_of_the_interpreters_that_its_caller_has(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(hub, "1 + 1")
+    assert run.script is not None
+    callers: list[str] = []
+
+    def note(runs: Any, server: Any, call: Any, recorded: Any) -> Replay:
+        callers.append(call.principal)
+        return Replay(2, "", (), False)
+
+    monkeypatch.setattr("patchbay.scripting.replay.replay_run", note)
+    repeated(hub, run._replace(script=replace(run.script, principal="key:ann")))
+    assert callers == ["key:ann"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchbay.activity.records import Filter
+from patchbay.access.approvals import APPROVAL_SECONDS
+from patchbay.activity.records import Filter, Page
+from patchbay.activity.script_runs import RESUMED, find_run
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import write
@@ -217,3 +220,20 @@ def test_a_run_beyond_the_searched_records_names_that_limit(hub: Hub, monkeypatc
     monkeypatch.setattr("patchbay.activity.script_runs.MAX_PAGES", 1)
     answer = hub.client.get(f"/activity/runs/{run}.json")
     assert answer.status_code == 404 and "which is as far as a search for a run goes" in answer.text
+
+
+def test_the_search_for_a_run_that_went_on_reaches_back_to_the_calls_before_it_waited(hub: Hub) -> None:
+    script(hub, "git", CODE)
+    (record,) = hub.activity.recent(Filter(tool="run_script"), 1).records
+    since: list[float] = []
+
+    class Searched:
+        """Has one record of a run that went on, and then a page without any."""
+
+        def recent(self, wanted: Filter, limit: int, before: str | None) -> Page:
+            since.append(wanted.since)
+            return Page([replace(record, way=RESUMED)], "next") if before is None else Page([], None)
+
+    found: Any = Searched()
+    assert find_run(found, record.run) is not None
+    assert since == [0.0, record.at - 2 * APPROVAL_SECONDS]
