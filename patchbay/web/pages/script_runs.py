@@ -15,7 +15,7 @@ from flask import Blueprint, Response
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
-from patchbay.activity.script_runs import RunRecords, find_run
+from patchbay.activity.script_runs import RunRecords, TooOld, find_run
 from patchbay.catalogue.script_tools import RUN
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
@@ -53,9 +53,16 @@ class _RunViews:
             return self._page(run, wrong=problem.message)
 
     def _find(self, id: str) -> RunRecords:
-        """Return a run that the reader may see. Raises UnknownRun."""
+        """Return a run that the reader may see. Raises UnknownRun, TooOld."""
         running = self._find_running(id)
-        run = find_run(self._services.activity, id) or (RunRecords(id, None, []) if running else None)
+        try:
+            run = find_run(self._services.activity, id)
+        except TooOld:
+            if not running:
+                raise
+            run = None
+        if run is None and running:
+            run = RunRecords(id, None, [])
         if run is None or not self._may_see(run, running):
             raise UnknownRun(f"there is no run {id:.60}; the hub deletes old records (setting activity_days)")
         return run
