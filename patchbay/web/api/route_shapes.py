@@ -434,6 +434,7 @@ SCHEMAS: dict[str, Schema] = {
         server=TEXT,
         calls=array_of(_SCRIPT_CALL),
         running=array_of(object_of(name=TEXT, line=INTEGER, at=UNIX)),
+        state=TEXT,
         differences=nullable(array_of(TEXT)),
     ),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
