@@ -35,18 +35,24 @@ _PLACES: ServerCache[str, Mapping[str, str]] = ServerCache()
 
 
 def resolve_links(
-    server: Server, descriptor: Descriptor, arguments: dict[str, Any], read: ReadLink, principal: str, limit: int
+    server: Server,
+    descriptor: Descriptor,
+    arguments: dict[str, Any],
+    read: ReadLink,
+    principal: str,
+    limit: int,
+    count: Callable[[int], None] = lambda size: None,
 ) -> dict[str, Any]:
     """Return the arguments with the contents of their links: the same object when they have none.
 
-    `limit` is the greatest number of bytes of all contents together. Raises WrongArguments with
-    `{"details": [{path, message}]}`.
+    `limit` is the greatest number of bytes of all contents together; `count` gets the bytes of each. Raises
+    WrongArguments with `{"details": [{path, message}]}`, and what `count` raises.
     """
     places = _PLACES.get(server, descriptor.name, lambda: find_places(descriptor.wire.get("inputSchema", {})))
     given = [name for name in places if name in arguments and _has_link(arguments[name])] if places else ()
     if not given:
         return arguments
-    links = _Links(read, principal, limit, descriptor.source == "upstream")
+    links = _Links(read, principal, limit, count, descriptor.source == "upstream")
     return {**arguments, **{name: links.resolve(name, arguments[name], places[name]) for name in given}}
 
 
@@ -89,10 +95,13 @@ def _has_link(value: Any) -> bool:
 class _Links:
     """The links of one call: `limit` bytes in all. `is_mounted`: links of others are those of the mounted server."""
 
-    def __init__(self, read: ReadLink, principal: str, limit: int, is_mounted: bool) -> None:
+    def __init__(
+        self, read: ReadLink, principal: str, limit: int, count: Callable[[int], None], is_mounted: bool
+    ) -> None:
         self._read = read
         self._principal = principal
         self._limit = self._left = limit
+        self._count_bytes = count
         self._count = 0
         self._is_mounted = is_mounted
 
@@ -117,6 +126,7 @@ class _Links:
         self._left -= len(data)
         if self._left < 0:
             raise _wrong(name, f"its content is too large: {self._limit} bytes in one call (setting upload_limit)")
+        self._count_bytes(len(data))
         return b64encode(data).decode() if form == BASE64 else _decode(name, data)
 
 

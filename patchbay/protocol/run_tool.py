@@ -24,6 +24,7 @@ from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import SCRIPT_TOOLS, Descriptor
 from patchbay.errors import OverQuota, ResourceNotFound, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
+from patchbay.protocol.content_budget import CONTENTS, CallContents
 from patchbay.protocol.linked_arguments import resolve_links
 from patchbay.protocol.results.promises import describe_broken_promise
 from patchbay.protocol.results.result_limits import Keep, limited, limited_event
@@ -188,13 +189,21 @@ def run_tool(
     Raises WrongArguments with `{"details": [{path, message}]}`, OverQuota.
     """
     principal = terms.get("principal", LOCAL_ID)
-    arguments = resolve_links(server, descriptor, arguments, hub.read_link, principal, hub.upload_limit)
-    check_arguments(server, descriptor, arguments)
-    call = new_call(hub, server, descriptor, arguments, terms)
-    if no_later_than != math.inf:
-        call.end_by(no_later_than)
-    call.chain = call.chain or (f"{server.name}.{descriptor.name}",)
-    return ToolRun(hub, server, descriptor, call, reference, passed_on)
+    contents = CallContents(CONTENTS, principal)
+    try:
+        read, limit = hub.read_link, hub.upload_limit
+        arguments = resolve_links(server, descriptor, arguments, read, principal, limit, contents.add)
+        check_arguments(server, descriptor, arguments)
+        call = new_call(hub, server, descriptor, arguments, terms)
+        if no_later_than != math.inf:
+            call.end_by(no_later_than)
+        call.chain = call.chain or (f"{server.name}.{descriptor.name}",)
+        run = ToolRun(hub, server, descriptor, call, reference, passed_on)
+    except BaseException:
+        contents.release()
+        raise
+    contents.last(run)
+    return run
 
 
 def call_from_tool(

@@ -17,9 +17,12 @@ from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import WrongArguments
+from patchbay.protocol import run_tool
+from patchbay.protocol.content_budget import ContentBudget
 from patchbay.protocol.linked_arguments import BASE64, TEXT, find_places, resolve_links
 from tests.access.team import new_key, team_hub
 from tests.hubs import MODERN, Hub
+from tests.waiting import until
 
 FILES = '''"""Takes contents."""
 
@@ -167,6 +170,21 @@ def test_contents_above_the_limit_are_refused(tmp_path: Path) -> None:
     answer = found.call("files", "names", {"tables": [link, link]})
     assert answer.result["isError"] and "1000 bytes in one call (setting upload_limit)" in answer.text
     found.close()
+
+
+def test_contents_of_running_calls_are_bounded_and_count_until_the_calls_end(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = ContentBudget(10)
+    monkeypatch.setattr(run_tool, "CONTENTS", budget)
+    budget.take("another caller", 10)
+    link = upload(hub, b"abc")
+    assert "the contents of links in the calls that run now take too much memory" in str(
+        hub.call("files", "count", {"data": link}).messages
+    )
+    budget.give_back("another caller", 10)
+    assert hub.call("files", "count", {"data": link}).text == "3"
+    until(lambda: budget.held == 0, "the end of the call")
 
 
 def test_a_link_belongs_to_its_caller(tmp_path: Path) -> None:
