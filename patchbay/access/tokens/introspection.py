@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from patchbay.access.tokens.claims import LEEWAY_SECONDS, VerifiedToken, check_claims
-from patchbay.access.tokens.client_secrets import prove_client
+from patchbay.client.auth.client_secrets import prove_client
 from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
