@@ -402,13 +402,12 @@ def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = No
     return Page(found, None)
 
 
-def rows_backwards(journal: Journal, wanted: Filter) -> Iterator[list[Any]]:
-    """Yield the stored rows of the selected records, newest first."""
+def rows_backwards(journal: Journal, wanted: Filter) -> Iterator[list[Any] | None]:
+    """Yield the stored rows of the selected records, newest first, and None for each other record that is looked at."""
     for _, _, row in _backwards(journal, wanted, None):
         if _is_too_old(row, wanted):
             return
-        if wanted.fits_row(row):
-            yield row
+        yield row if wanted.fits_row(row) else None
 
 
 def _is_too_old(row: list[Any], wanted: Filter) -> bool:

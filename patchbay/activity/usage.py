@@ -1,8 +1,9 @@
 """Who used what: calls, failures, bytes and time by person, key, toolset, server or tool, from the records of calls.
 
 The records of all nodes are in one store, so the sums are of all nodes. Nothing is counted while a call runs. The sums
-are of the newest MAX_COUNTED_CALLS records that match; what the hub has deleted (setting `activity_days`) is not in
-them. A table can be written as CSV; cells that a spreadsheet would run as a formula begin with an apostrophe then.
+are of the newest MAX_COUNTED_CALLS records that match, among the newest MAX_SEARCHED_CALLS; what the hub has deleted
+(setting `activity_days`) is not in them. A table can be written as CSV; cells that a spreadsheet would run as a formula
+begin with an apostrophe then.
 Source of the last: OWASP, CSV Injection.
 """
 
@@ -31,6 +32,9 @@ from patchbay.store import Journal
 
 MAX_COUNTED_CALLS = 200_000
 """Newest records that one table counts, at most."""
+
+MAX_SEARCHED_CALLS = 2 * MAX_COUNTED_CALLS
+"""Newest records that are looked at for one table, at most: for a caller with few calls among those of many others."""
 
 MAX_ROWS = 10_000
 """Rows of one table, at most: those with the most calls."""
@@ -82,10 +86,12 @@ def count_usage(journal: Journal, wanted: Filter, by: str) -> UsageTable:
     """Sum the records that a filter selects, by one of GROUPS."""
     rows: dict[tuple[str, str, str], UsageRow] = {}
     total, begin, is_whole = UsageRow(), 0.0, True
-    for row in rows_backwards(journal, wanted):
-        if total.calls >= MAX_COUNTED_CALLS:
+    for searched, row in enumerate(rows_backwards(journal, wanted)):
+        if total.calls >= MAX_COUNTED_CALLS or searched >= MAX_SEARCHED_CALLS:
             is_whole = False
             break
+        if row is None:
+            continue
         key = _find_group(row, by, wanted.for_strangers)
         if key is None:
             continue

@@ -26,6 +26,9 @@ EXCHANGE, ASSERTION = "exchange", "assertion"
 PAGE = "/upstreams"
 """The page where callers connect their accounts; below it, one page for each server."""
 
+MAX_PRINCIPALS = 100
+"""Principals with an account at an upstream that are listed, at most."""
+
 OPEN_PREFIXES = (f"{PAGE}/callback/", f"{PAGE}/client/")
 """The paths that are served to every request: the answer of an authorization server proves its sender itself."""
 
@@ -88,12 +91,18 @@ class Upstream:
         return mask_url(self.target.url) if isinstance(self.target, Http) else self.target.label
 
 
+def digest_account(principal: str, id: str) -> str:
+    """Return a digest of an account, with 16 hexadecimal digits."""
+    return sha256(f"{principal}\n{id}".encode(errors="surrogatepass")).hexdigest()[:16]
+
+
 @dataclass(frozen=True, slots=True)
 class CallerCredential:
     """The credential of a principal for one server. `id` names it: another credential has another id.
 
     `source` has what requests carry; None for a program, whose process gets `environment` instead. `secrets` are the
-    texts that no message shows, as far as they are known beforehand.
+    texts that no message shows, as far as they are known beforehand. `is_renewed` says that it ends by time, and
+    that the next one of the same session takes its place.
     """
 
     principal: str
@@ -101,6 +110,12 @@ class CallerCredential:
     source: CredentialSource | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    is_renewed: bool = False
+
+    @property
+    def account(self) -> str:
+        """The digest of the account, for names that do not show the principal."""
+        return digest_account(self.principal, self.id)
 
 
 @dataclass(frozen=True, slots=True)

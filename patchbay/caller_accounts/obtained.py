@@ -15,11 +15,14 @@ import time
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Generator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from patchbay.activation import Call
+from patchbay.activation import PAUSE, Call, Cancelled, pauses
+from patchbay.background import run_in_background
 from patchbay.caller_accounts.credentials import KEY, CallerCredential, Upstream
 from patchbay.caller_accounts.recent_caller import RecentCaller
 from patchbay.caller_accounts.verified_tokens import VerifiedToken, find_verified_token
@@ -27,7 +30,7 @@ from patchbay.caller_accounts.way import Fields, Reach, Require, WayContext
 from patchbay.client.auth.methods import FixedCredential, RequestParts
 from patchbay.client.auth.obtained_tokens import ObtainedToken, TokenRefused
 from patchbay.client.errors import SignInNeeded
-from patchbay.errors import ConfigError, ToolFailed
+from patchbay.errors import ConfigError, TimedOut, ToolFailed
 from patchbay.events import Event
 
 if TYPE_CHECKING:
@@ -65,7 +68,8 @@ class ObtainedCredentials:
         self._kept: OrderedDict[bytes, _Obtained] = OrderedDict()
         self._servers: dict[tuple[str, str, str, bool], TokenServer] = {}
         self._lock = threading.Lock()
-        self._asking = [threading.Lock() for _ in range(64)]
+        self._asking: dict[bytes, Future[_Obtained]] = {}
+        """What authorization servers are asked for now, on threads of their own."""
 
     @abstractmethod
     def obtain(self, upstream: Upstream, token: VerifiedToken) -> ObtainedToken:
@@ -78,7 +82,6 @@ class ObtainedCredentials:
 
     def require(self, call: Call, refused: str = "") -> Require:
         """Return the credential of the caller, which is obtained first if needed. Raises ToolFailed, Unreachable."""
-        yield from _no_events()
         upstream, token = self.upstream, find_verified_token(call)
         if token is None:
             raise ToolFailed(
@@ -86,7 +89,7 @@ class ObtainedCredentials:
                 " of this hub in the request, not a key, an account of the hub or a call without a request; connect"
                 " with a client that signs in at that issuer"
             )
-        found = self._find(call.principal, upstream, token, refused)
+        found = yield from self._find(call, upstream, token, refused)
         self._recent.remember(found.credential, found.expires)
         return found.credential
 
@@ -112,24 +115,68 @@ class ObtainedCredentials:
             raise SignInNeeded(f"no caller with a token for {self.upstream.label} has called yet")
         return found
 
-    def _find(self, principal: str, upstream: Upstream, token: VerifiedToken, refused: str) -> _Obtained:
-        """Return the kept credential, or a new one. Calls with one token of a caller wait for one answer."""
+    def _find(
+        self, call: Call, upstream: Upstream, token: VerifiedToken, refused: str
+    ) -> Generator[Event, Any, _Obtained]:
+        """Return the kept credential, or wait for a new one until the call ends.
+
+        Calls with one token of a caller wait for one answer, and for no answer to another caller.
+        """
+        taken = self._take(call.principal, upstream, token, refused)
+        for wait in pauses(call):
+            with suppress(TimeoutError):
+                return taken.result(wait)
+            yield PAUSE
+            if call.cancelled:
+                raise Cancelled(f"cancelled: {call.cancelled.reason}")
+            if call.left() <= 0:
+                raise TimedOut(f"timed out while an authorization server made a token for {upstream.server}")
+        raise AssertionError("the pauses of a call have no end")
+
+    def _take(self, principal: str, upstream: Upstream, token: VerifiedToken, refused: str) -> Future[_Obtained]:
+        """Return the kept credential that was not refused, or what becomes a new one."""
         key = blake2b(f"{principal}\n{upstream!r}\n{token.text}".encode(), key=_SALT, digest_size=16).digest()
-        with self._asking[key[0] % len(self._asking)]:
-            with self._lock:
-                kept = self._kept.get(key)
-                if kept is not None:
-                    self._kept.move_to_end(key)
+        with self._lock:
+            kept, taken = self._kept.get(key), self._asking.get(key)
             if kept is not None and kept.credential.id != refused and time.time() < kept.expires - MARGIN_SECONDS:
-                return kept
-            made, now = self._make(principal, upstream, token), time.time()
+                self._kept.move_to_end(key)
+                taken = Future()
+                taken.set_result(kept)
+            if taken is not None:
+                return taken
+            taken = self._asking[key] = Future()
+        try:
+            run_in_background("obtaining a token", self._obtain_for, key, taken, principal, upstream, token)
+        except RuntimeError as problem:  # the system has no thread left
             with self._lock:
-                for ended in [each for each, one in self._kept.items() if one.expires <= now]:
-                    del self._kept[ended]
-                self._kept[key] = made
-                while len(self._kept) > MAX_OBTAINED:
-                    self._kept.popitem(last=False)
-            return made
+                del self._asking[key]
+            taken.set_exception(ToolFailed(f"{upstream.server} was not called for you: {problem}; try again later"))
+        return taken
+
+    def _obtain_for(
+        self, key: bytes, taken: Future[_Obtained], principal: str, upstream: Upstream, token: VerifiedToken
+    ) -> None:
+        """Make a credential and keep it, for all who wait for it."""
+        try:
+            made = self._make(principal, upstream, token)
+        except BaseException as problem:
+            with self._lock:
+                del self._asking[key]
+            taken.set_exception(problem)
+            return
+        with self._lock:
+            del self._asking[key]
+            self._keep(key, made)
+        taken.set_result(made)
+
+    def _keep(self, key: bytes, made: _Obtained) -> None:
+        """Keep a credential in place of ended ones. The caller holds the lock."""
+        now = time.time()
+        for ended in [each for each, one in self._kept.items() if one.expires <= now]:
+            del self._kept[ended]
+        self._kept[key] = made
+        while len(self._kept) > MAX_OBTAINED:
+            self._kept.popitem(last=False)
 
     def server_at(self, issuer: str, client_id: str, client_secret: str, is_public: bool = False) -> TokenServer:
         """Return the hub as a client of an authorization server; the same one as long as nothing changes.
@@ -153,7 +200,7 @@ class ObtainedCredentials:
             raise ToolFailed(f"{upstream.server} was not called for you: {problem.message}") from problem
         source = FixedCredential(RequestParts({"Authorization": f"Bearer {obtained.text}"}), upstream.label)
         hidden = frozenset((token.text, obtained.text))
-        credential = CallerCredential(principal, secrets.token_hex(8), source, secrets=hidden)
+        credential = CallerCredential(principal, secrets.token_hex(8), source, secrets=hidden, is_renewed=True)
         return _Obtained(credential, min(obtained.expires, token.expires))
 
 
@@ -175,8 +222,3 @@ def check_client(
             raise ConfigError(where, f"oauth.{name}", "expected a variable such as ${NAME}, not a secret")
     if any(name.lower() == "authorization" for name in fields.get("headers", {})):
         raise ConfigError(where, "headers", "expected no header Authorization: each caller's own token is sent in it")
-
-
-def _no_events() -> Generator[Event, object, None]:
-    """Yield nothing: the caller is asked nothing."""
-    yield from ()

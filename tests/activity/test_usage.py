@@ -87,6 +87,15 @@ def test_a_filter_selects_the_calls_and_the_table_says_since_when() -> None:
     assert (found.total.bytes_out, found.total.seconds) == (40, 1.0)
 
 
+def test_a_caller_with_few_calls_does_not_have_all_records_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MAX_SEARCHED_CALLS", 3)
+    found = count_usage(JOURNAL, Filter(caller="ann"), "tool")
+    assert (found.is_whole, found.total.calls, found.begin) == (False, 0, 0.0)
+    monkeypatch.setattr(usage, "MAX_SEARCHED_CALLS", 5)
+    found = count_usage(JOURNAL, Filter(caller="ann"), "tool")
+    assert (found.is_whole, found.total.calls) == (True, 2)
+
+
 def test_a_table_of_too_many_calls_or_rows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "MAX_COUNTED_CALLS", 3)
     found = count_usage(JOURNAL, Filter(), "tool")

@@ -20,10 +20,10 @@ from patchbay.access.providers.id_tokens import check_id_token, check_logout_tok
 from patchbay.access.providers.provider import Provider
 from patchbay.access.tokens.access_tokens import IssuerMetadata
 from patchbay.access.tokens.claims import has_groups
-from patchbay.client.auth.client_secrets import prove_client
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
 from patchbay.access.tokens.signing_keys import SigningKeys
+from patchbay.client.auth.client_secrets import prove_client
 
 METADATA_SECONDS = 10.0
 """Age at which the metadata is fetched again. A sign-in learns by it that the provider is away."""

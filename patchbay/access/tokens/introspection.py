@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from patchbay.access.tokens.claims import LEEWAY_SECONDS, VerifiedToken, check_claims
-from patchbay.client.auth.client_secrets import prove_client
 from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
 from patchbay.access.tokens.token_cache import TokenCache, digest_token
+from patchbay.client.auth.client_secrets import prove_client
 
 KEEP_SECONDS = 60.0
 """Seconds that a valid answer is used again: a token that the issuer revokes stops working within them."""

@@ -20,7 +20,7 @@ from typing import Any
 from patchbay.access.upstreams.deletion import tokens_topic
 from patchbay.access.upstreams.refresh_lease import hold_lease
 from patchbay.access.upstreams.sealed_records import SealedRecords
-from patchbay.caller_accounts.credentials import StoredAccount, Upstream
+from patchbay.caller_accounts.credentials import MAX_PRINCIPALS, StoredAccount, Upstream
 from patchbay.caller_accounts.fields import check_values
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from patchbay.client.errors import SignInNeeded
@@ -39,9 +39,6 @@ EXPIRY_MARGIN_SECONDS = 30
 
 MAX_UPSTREAMS = 100
 """Mounted servers at which one principal may have tokens."""
-
-MAX_PRINCIPALS = 100
-"""Principals of an upstream that are remembered for reading its lists."""
 
 
 @dataclass(frozen=True, slots=True)

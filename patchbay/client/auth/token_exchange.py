@@ -9,15 +9,15 @@ draft-ietf-oauth-identity-assertion-authz-grant.
 
 from __future__ import annotations
 
-import base64
 import math
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from patchbay.client.addresses.targets import mask_url
+from patchbay.client.auth.client_secrets import prove_client
 from patchbay.client.auth.obtained_tokens import ACCESS_TOKEN, ID_JAG, ObtainedToken, TokenRefused
 from patchbay.client.errors import Unreachable
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure, get_origin
@@ -35,10 +35,20 @@ MAX_ANSWER_BYTES = 512 * 1024
 METADATA_SECONDS = 3600.0
 """Seconds for which the address of a token endpoint is kept."""
 
+COOL_DOWN_SECONDS = 10.0
+"""Seconds for which the failure to find a token endpoint is kept: other callers do not wait for the same failure."""
+
 _NO_SERVER = "https://none.invalid"
 """Stands for the server at a private address that may be reached, where there is none (RFC 6761)."""
 
 _CODE_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz_-")
+
+
+class _Endpoint(NamedTuple):
+    """The URL of a token endpoint, and what the metadata says about how clients prove themselves there."""
+
+    url: str
+    methods: Any
 
 
 class TokenServer:
@@ -48,7 +58,9 @@ class TokenServer:
         self.issuer = issuer
         self._client_id, self._client_secret = client_id, client_secret
         self._named = (_NO_SERVER if is_public else issuer,)
-        self._endpoint = ""
+        self._endpoint: _Endpoint | None = None
+        self._problem = ""
+        """Why the endpoint was not found at the last attempt."""
         self._until = -math.inf
         self._lock = threading.Lock()
 
@@ -90,22 +102,25 @@ class TokenServer:
         return ObtainedToken(token, now + seconds)
 
     def _post(self, form: Mapping[str, str]) -> dict[str, Any]:
-        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        if self._client_secret:
-            pair = f"{quote(self._client_id, safe='')}:{quote(self._client_secret, safe='')}"
-            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        body = urlencode({**form, "client_id": self._client_id}).encode()
-        return self._send(HttpRequest("POST", self._find_endpoint(), headers, body))
+        endpoint = self._find_endpoint()
+        body, proof = prove_client(form, self._client_id, self._client_secret, endpoint.methods)
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", **proof}
+        return self._send(HttpRequest("POST", endpoint.url, headers, body))
 
-    def _find_endpoint(self) -> str:
-        """Return the token endpoint. Raises Unreachable."""
+    def _find_endpoint(self) -> _Endpoint:
+        """Return the token endpoint. Raises Unreachable, for COOL_DOWN_SECONDS after a failure without a request."""
         with self._lock:
             if time.monotonic() >= self._until:
-                self._endpoint = self._discover()
-                self._until = time.monotonic() + METADATA_SECONDS
+                try:
+                    self._endpoint, seconds = self._discover(), METADATA_SECONDS
+                except Unreachable as problem:
+                    self._endpoint, self._problem, seconds = None, problem.message, COOL_DOWN_SECONDS
+                self._until = time.monotonic() + seconds
+            if self._endpoint is None:
+                raise Unreachable(self._problem)
             return self._endpoint
 
-    def _discover(self) -> str:
+    def _discover(self) -> _Endpoint:
         problems = []
         for url in list_metadata_urls(self.issuer):
             try:
@@ -119,7 +134,7 @@ class TokenServer:
             elif not isinstance(endpoint, str) or not self._is_safe(endpoint):
                 problems.append(f"{url} names no token endpoint at an https URL")
             else:
-                return endpoint
+                return _Endpoint(endpoint, found.get("token_endpoint_auth_methods_supported"))
         raise Unreachable(f"{mask_url(self.issuer)} has no usable metadata: {'; '.join(problems)}")
 
     def _is_safe(self, url: str) -> bool:

@@ -1,14 +1,16 @@
 """The folders that the hub makes for a confined program: its own folder with its stores, and one for its /tmp.
 
 A confined program may replace everything inside its own folder, for example a store by a link to a folder of the user.
-The hub itself is not confined. So it follows no link there, and removes nothing there: the folders for /tmp, which it
-empties and removes, are beside the own folders, where no program changes anything.
+The hub itself is not confined. So it follows no link there. The folders for /tmp, which it empties and removes, are
+beside the own folders, where no program changes anything. The folder of a caller whose account has ended is removed as
+a whole.
 
-Sources: open(2) (O_NOFOLLOW), mkdirat(2).
+Sources: open(2) (O_NOFOLLOW), mkdirat(2); Python, shutil.rmtree (avoids_symlink_attacks).
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from collections.abc import Iterable
@@ -20,6 +22,9 @@ from patchbay.processes.process_trees import is_running
 
 TMP_NAME = ".tmp"
 """The folder beside the own folders with what each process of a program sees as /tmp. No server has this name."""
+
+ACCOUNT_MARK = ".account-"
+"""Stands before the digest of the account in the name of a folder for the processes of one caller."""
 
 
 class LinkedFolder(OSError):
@@ -55,6 +60,21 @@ def make_temporary_folder(own: Path) -> Path:
 def remove_temporary_folder(folder: Path) -> None:
     """Remove the folder that an ended program saw as /tmp; what cannot be removed stays."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def list_account_folders(own: Path) -> dict[str, Path]:
+    """Return the folders of single callers of the program with this own folder, by the digest of the account."""
+    found = own.parent.glob(f"{glob.escape(own.name)}{ACCOUNT_MARK}*")
+    return {folder.name.removeprefix(f"{own.name}{ACCOUNT_MARK}"): folder for folder in found}
+
+
+def remove_own_folder(own: Path) -> None:
+    """Remove the own folder of a program whose processes have ended, and what they saw as /tmp.
+
+    Links inside are removed and not followed; what cannot be removed stays.
+    """
+    for folder in (own, own.parent / TMP_NAME / own.name):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_below(top: Path, names: Iterable[str]) -> None:

@@ -23,6 +23,7 @@ from patchbay.processes.confinement.kernel import LINUX
 from patchbay.processes.confinement.landlock import NETWORK_ABI, SCOPE_ABI, version
 from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.private_places import find_home, find_private_places
+from patchbay.processes.confinement.program_folders import ACCOUNT_MARK
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from patchbay.processes.confinement.start_code import confining_words, make_start_file
 from patchbay.processes.confinement.user_settings import IsSecret, find_user_settings
@@ -199,9 +200,10 @@ def describe_missing_protections(confine: str, wanted: Collection[str], version:
 class ProgramConfinement:
     """The confinement of one program: `name` names it for people, `environ` is the environment of the hub.
 
-    `program` says which program it is: another one under the same name gets another folder. `records` are the hosts
-    that it asked its proxy for. `start_folder` is the folder in which it starts when its target names none; empty for
-    its own folder. `is_typed` says that a command line started it, whose options say what it may do; else a
+    `program` says which program it is: another one under the same name gets another folder. `account` is a digest of
+    the account whose credential the process has, which gets a folder of its own too; empty for the hub's. `records` are
+    the hosts that it asked its proxy for. `start_folder` is the folder in which it starts when its target names none;
+    empty for its own folder. `is_typed` says that a command line started it, whose options say what it may do; else a
     configuration does. `record` is a descriptor to which what it tries is written (`tracing.py`); None for no record.
     """
 
@@ -213,6 +215,7 @@ class ProgramConfinement:
     start_folder: str = ""
     is_typed: bool = False
     record: int | None = None
+    account: str = ""
     records: EgressRecords = field(default_factory=EgressRecords, compare=False)
 
     @property
@@ -241,9 +244,10 @@ class ProgramConfinement:
 
     @property
     def own_folder(self) -> Path:
-        """The folder that the program may change: its name has a digest of the program."""
+        """The folder that the program may change: its name has a digest of the program, and that of the account."""
         digest = f"-{sha256(self.program.encode(errors='surrogatepass')).hexdigest()[:12]}" if self.program else ""
-        return (self.places.folder / f"{self.name}{digest}").absolute()
+        account = f"{ACCOUNT_MARK}{self.account}" if self.account else ""
+        return (self.places.folder / f"{self.name}{digest}{account}").absolute()
 
     @property
     def writes(self) -> tuple[str, ...]:

@@ -91,6 +91,12 @@ class CallConnection:
     idle_since: float = 0.0
 
     @property
+    def ending_key(self) -> Key:
+        """Whom its end is told: who uses it, whatever the next credential is that takes the place of this one."""
+        is_renewed = self.credential is not None and self.credential.is_renewed
+        return self.key._replace(sign_in="") if is_renewed else self.key
+
+    @property
     def is_gone(self) -> bool:
         """Whether it could not be opened, or either side has ended it."""
         if self.connection is not None:
@@ -110,11 +116,19 @@ class CallConnections:
     """The connections of one mount. Thread-safe.
 
     `opener` opens one; it may take long, and raises PatchbayError. There are at most `limit`, and beside them as many
-    that `renew` replaced and whose calls still run; one is closed after `idle_seconds` without a call.
+    that `renew` replaced and whose calls still run; one is closed after `idle_seconds` without a call. `on_closed` is
+    called after one with the credential of a caller was closed.
     """
 
-    def __init__(self, opener: Callable[[CallConnection], Connection], limit: int, idle_seconds: float) -> None:
+    def __init__(
+        self,
+        opener: Callable[[CallConnection], Connection],
+        limit: int,
+        idle_seconds: float,
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._open = opener
+        self._on_closed = on_closed
         self._limit = limit
         self._idle_seconds = idle_seconds
         self._known: dict[Key, list[CallConnection]] = defaultdict(list)
@@ -139,6 +153,11 @@ class CallConnections:
         """Whether there is a connection that calls of this key share."""
         return any(not one.is_gone for one in [*self._known.get(key, ())])
 
+    def list_accounts(self) -> set[str]:
+        """Return the accounts of callers whose credentials are used now, by digest."""
+        with self._lock:
+            return {one.credential.account for one in self._iterate() if one.credential is not None}
+
     def list_open(self) -> list[Connection]:
         """Return those that are open."""
         with self._lock:
@@ -162,13 +181,19 @@ class CallConnections:
             if found is not None:
                 found.running += 1
                 return found
+            reserved = CallConnection(key, questions, client, roots, credential, running=1)
             dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
+            earlier = self._find_earlier(reserved)
+            for one in earlier:
+                one.is_ending = True
+            dead += [one for one in earlier if not one.running]
             self._forget(dead)
             evicted = self._make_room(key, len(dead))
             self._count += 1
-            reserved = CallConnection(key, questions, client, roots, credential, running=1)
             self._known[key].append(reserved)
         self._end(dead)
+        if earlier:
+            self._remember_end(reserved.ending_key, "because your client sent another access token")
         if evicted is not None:
             self._end([evicted], f"because {self._limit} others were in use, the session_limit of this server")
         run_in_background("opening an upstream", self._open_in_thread, reserved)
@@ -180,7 +205,7 @@ class CallConnections:
             return ""
         reserved.is_new = False
         with self._lock:
-            return self._ends.pop(reserved.key, "")
+            return self._ends.pop(reserved.ending_key, "")
 
     def give_back(self, reserved: CallConnection, clean: bool) -> None:
         """Return a connection after its call; `clean` means that the server works on nothing of it any more."""
@@ -271,6 +296,12 @@ class CallConnections:
             raise ToolFailed(f"{many} this server at the moment, which is its session_limit; try again later")
         return evicted
 
+    def _find_earlier(self, reserved: CallConnection) -> list[CallConnection]:
+        """Find the connections of a session with credentials in whose place that of a new connection is."""
+        if not reserved.key.session or reserved.ending_key == reserved.key:
+            return []
+        return [one for one in self._iterate() if one.ending_key == reserved.ending_key]
+
     def _find_usable(self, key: Key) -> CallConnection | None:
         for one in self._known.get(key, ()):
             if not (one.is_gone or one.is_ending or (key.is_exclusive and one.running)):
@@ -321,7 +352,7 @@ class CallConnections:
         for reserved in connections:
             reason = why or reserved.describe_end()
             if reason and not reserved.key.is_exclusive:
-                self._remember_end(reserved.key, reason)
+                self._remember_end(reserved.ending_key, reason)
             # On its own thread: a program may end slowly, and the caller has its answer already.
             run_in_background("closing an upstream", self._close, reserved)
 
@@ -339,3 +370,5 @@ class CallConnections:
             with self._lock:
                 self._count -= 1
                 self._replaced.discard(reserved)
+            if reserved.key.sign_in:
+                self._on_closed()

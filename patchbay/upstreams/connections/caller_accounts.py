@@ -8,11 +8,12 @@ and nothing subscribes to them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Event as Flag
 
 from patchbay.caller_accounts.accounts import CallersAccounts
-from patchbay.caller_accounts.credentials import CallerCredential, CallerCredentials
+from patchbay.caller_accounts.credentials import MAX_PRINCIPALS, CallerCredential, CallerCredentials, digest_account
 from patchbay.caller_accounts.way import WayContext
 from patchbay.caller_accounts.ways import open_way
 from patchbay.config import FindVariables
@@ -57,6 +58,24 @@ class MountAccounts(CallersAccounts):
     def find_for_lists(self, tries: int) -> CallerCredential | None:
         """Return the credential for reading the lists, None to read them without one. Raises SignInNeeded."""
         return self.way.find_for_lists(tries)
+
+    def list_ended(self, accounts: Iterable[str], known: Mapping[str, tuple[str, str]]) -> list[str]:
+        """Return those of these accounts, by digest, that have ended; one of which that is not sure is left out.
+
+        `known` are the principals and ids of some of them. Raises PatchbayError while the server cannot be named.
+        """
+        if self._credentials is None:
+            return []
+        upstream = self.upstream
+        principals = self._credentials.list_principals(upstream)
+        found = [(one, self._credentials.find(one, upstream)) for one in principals]
+        current = {digest_account(one, account.id) for one, account in found if account is not None}
+        is_whole = len(principals) < MAX_PRINCIPALS
+        return [
+            one
+            for one in accounts
+            if one not in current and (not self.is_current(*known[one]) if one in known else is_whole)
+        ]
 
 
 def without_resources(found: Snapshot) -> Snapshot:

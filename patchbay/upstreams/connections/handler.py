@@ -89,7 +89,7 @@ def upstream_handler(standing: StandingConnection) -> Handler:
             standing.start()
             credential = yield from standing.accounts.require(call)
             if method == SIGN_IN:
-                yield Text(f"You are signed in. The tools of {standing.mount.name} are listed now, or in a moment.")
+                yield Text(_describe_sign_in(standing, standing.accounts))
                 return
         elif standing.connection is None and not has_own_connection(standing, call):
             yield from _wait_for_connection(standing, call)
@@ -117,6 +117,14 @@ def upstream_handler(standing: StandingConnection) -> Handler:
         yield from _result_events(method, result, standing.mount.name)
 
     return run
+
+
+def _describe_sign_in(standing: StandingConnection, accounts: CallersAccounts) -> str:
+    """Say what the tool `sign_in` has done: for a way without accounts it has only shown that the caller can call."""
+    listed = f"The tools of {standing.mount.name} are listed now, or in a moment."
+    if accounts.way.is_stored:
+        return f"Your account is connected. {listed}"
+    return f"There is nothing to sign in to: {standing.mount.name} gets what your client sends with each call. {listed}"
 
 
 def _check_task(call: Call, method: str, result: Json, name: str) -> None:

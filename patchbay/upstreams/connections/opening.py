@@ -6,7 +6,7 @@ callers that can answer and show apps. A connection for callers declares what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -19,7 +19,8 @@ from patchbay.client.auth.methods import SignIn, SuppliedCredential
 from patchbay.client.connection.list_pages import APPS, DECLARED_APPS
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.client.errors import McpFailure
-from patchbay.errors import MethodNotFound
+from patchbay.errors import MethodNotFound, PatchbayError
+from patchbay.processes.confinement.program_folders import list_account_folders, remove_own_folder
 from patchbay.processes.confinement.programs import ProgramConfinement
 from patchbay.processes.egress.egress_records import EgressRecords
 from patchbay.settings import sign_ins
@@ -54,6 +55,8 @@ class Opener:
         self.variables: Mapping[str, str] | None = None
         """What the configuration could name at the last attempt to open a connection; None before the first one."""
         self._records = EgressRecords(keep=partial(add_requested_hosts, context.store.journal, mount.name))
+        self._callers: dict[str, tuple[str, str]] = {}
+        """The principal and the id of the accounts with whose credentials processes were started, by digest."""
         if mount.has_caller_credentials:
             self.accounts = MountAccounts(mount, context.variables, context.credentials)
 
@@ -109,14 +112,39 @@ class Opener:
             on_renewed=self._on_renewed,
             environ=make_launch_environment(environ),
             signin=signin,
-            confinement=self._confine_one(),
+            confinement=self._confine_one(credential),
         )
         return connection
 
-    def _confine_one(self) -> ProgramConfinement | None:
-        """Return the confinement of one process, with records of its own beside those of the mount."""
+    def _confine_one(self, credential: CallerCredential | None) -> ProgramConfinement | None:
+        """Return the confinement of one process, with records of its own beside those of the mount.
+
+        A process with the credential of a caller has a folder that no process of another caller reads or changes.
+        """
         confinement = self.confinement
-        return replace(confinement, records=EgressRecords(self._records)) if confinement is not None else None
+        if confinement is None:
+            return None
+        account = ""
+        if credential is not None and credential.environment:
+            account = credential.account
+            self._callers[account] = credential.principal, credential.id
+        return replace(confinement, records=EgressRecords(self._records), account=account)
+
+    def remove_ended_folders(self, used: Collection[str]) -> None:
+        """Remove the folders of callers whose account has ended, but not of accounts that are `used`, by digest."""
+        confinement, accounts = self.confinement, self.accounts
+        if confinement is None or accounts is None or not self.is_program:
+            return
+        ended: Iterable[str] = list_account_folders(confinement.own_folder).keys() - used
+        if not ended:
+            return
+        try:
+            ended = accounts.list_ended(ended, self._callers)
+        except PatchbayError:  # a missing variable: which accounts there are is not known now
+            return
+        for account in ended:
+            self._callers.pop(account, None)
+            remove_own_folder(replace(confinement, account=account).own_folder)
 
     def open_for_call(self, reserved: CallConnection, era: Era | None) -> Connection:
         """Open a connection for callers. Raises PatchbayError."""

@@ -62,6 +62,9 @@ CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "
 LOOK_SECONDS, QUIET_SECONDS = 0.2, 3.0
 """Seconds between two looks at a replaced connection, and those without a request after which it is closed."""
 
+FOLDERS_SECONDS = 60.0
+"""Seconds between two looks for folders of ended accounts, beside the one after the end of each process."""
+
 LOST, SUSPECT, ENDING, WANTED, SESSION_ENDED = "lost", "suspect", "ending", "wanted", "session ended"
 OUTDATED = "outdated"
 """Events beside the methods of notifications."""
@@ -83,7 +86,8 @@ class StandingConnection(PinnedMount[Mount]):
         self.connection: Connection | None = None
         self.asking = threading.Lock()
         """Held by the call without a session that uses the standing connection and whose caller can be asked."""
-        self.call_connections = CallConnections(self._open_for_call, mount.session_limit, mount.session_idle)
+        limits = (mount.session_limit, mount.session_idle)
+        self.call_connections = CallConnections(self._open_for_call, *limits, self._remove_ended_folders)
         self.roots = context.roots
         self._opener = Opener(mount, context, self._on_notification, self._refresh_soon)
         self.pushed = PushedEvents(context.store, mount.name, self._opener.open)
@@ -100,6 +104,8 @@ class StandingConnection(PinnedMount[Mount]):
         """The credential of a caller with which the standing connection reads the lists."""
         self._is_revoked = False
         """Whether this credential has ended since the standing connection was opened."""
+        self._next_look = 0.0
+        """When the folders of callers are looked at again whose processes have ended before their account."""
         self._closing = 0
         """Standing connections that were replaced and are still open."""
         self._earlier_secrets = frozenset[str]()
@@ -185,10 +191,18 @@ class StandingConnection(PinnedMount[Mount]):
         accounts.end_outdated()
         reason = "because the account of its caller was disconnected"
         self.call_connections.end_credentials(lambda key: accounts.is_current(key.principal, key.sign_in), reason)
+        if self.is_program and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + FOLDERS_SECONDS
+            run_in_background("removing folders of ended accounts", self._remove_ended_folders)
         if used is not None and not accounts.is_current(used.principal, used.id):
             self._is_revoked = True
             self._events.put(OUTDATED)
             self._loop.wake()
+
+    def _remove_ended_folders(self) -> None:
+        """Remove what programs kept for callers whose account has ended; again after each of their processes ended."""
+        if not self._ending.is_set():
+            self._opener.remove_ended_folders(self.call_connections.list_accounts())
 
     def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
@@ -262,6 +276,7 @@ class StandingConnection(PinnedMount[Mount]):
                     run_in_background("closing an upstream", self._close_when_quiet, connection)
                 else:
                     connection.close()
+                    self._remove_ended_folders()
                 if self._is_revoked:
                     self.connection = None
 

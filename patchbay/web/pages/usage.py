@@ -13,7 +13,7 @@ from flask import Blueprint, Response, request
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
-from patchbay.activity.usage import GROUPS, MAX_COUNTED_CALLS, UsageTable, count_usage, format_csv
+from patchbay.activity.usage import GROUPS, MAX_COUNTED_CALLS, MAX_SEARCHED_CALLS, UsageTable, count_usage, format_csv
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.activity import PERIODS, requested_filter
 from patchbay.web.pages.answers import render_answer
@@ -68,6 +68,7 @@ class _UsageViews:
             servers=sorted(server.name for server in self._site.visible.all()),
             shows_callers=is_operator,
             most=MAX_COUNTED_CALLS,
+            searched=MAX_SEARCHED_CALLS,
             days=self._site.settings.activity_days,
             format_duration=format_duration,
         )

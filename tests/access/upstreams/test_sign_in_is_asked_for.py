@@ -37,7 +37,7 @@ def test_a_client_of_2026_that_shows_urls_is_asked_and_the_retry_waits_for_the_s
         retry = pool.submit(ann.call, "far", "sign_in", URL_CLIENT, **answers)
         assert not retry.done()
         connect(ann.browser.client, "far", "ann-there")
-        assert "You are signed in" in retry.result().text
+        assert "Your account is connected" in retry.result().text
     until(lambda: tools_of(ann, "far") == ["whoami"])
     assert ann.call("far", "whoami", URL_CLIENT).text == "ann-there"
 
@@ -80,7 +80,7 @@ def test_a_client_of_2025_is_asked_on_the_stream_and_its_call_goes_on_after_the_
     accepted = hub.send("far", {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}, headers)
     assert accepted.status == 202
     connect(ann.browser.client, "far", "ann-there")
-    assert "You are signed in" in answered(stream, "result")["result"]["content"][0]["text"]
+    assert "Your account is connected" in answered(stream, "result")["result"]["content"][0]["text"]
 
 
 def test_resources_prompts_and_plain_calls_use_the_account_of_their_caller(hub: Hub, ann: Caller, ben: Caller) -> None:

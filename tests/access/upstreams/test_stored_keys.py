@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from patchbay.processes.confinement.programs import active_program_protections
+from patchbay.processes.confinement.protections import ALL
 from tests.access.upstreams.guarded import URL_CLIENT, Caller, caller_of, page_of, tools_of
 from tests.access.upstreams.keyed import (
     Keyed,
@@ -182,6 +185,31 @@ def test_each_caller_has_a_process_of_their_own_that_ends_with_the_account(hub: 
     assert processes_with(keys["ben"]) == running["ben"]
     assert callers["ben"].call("tool", "whoami").text == "ben"
     assert callers["ann"].call("tool", "whoami").result["isError"]
+
+
+def test_no_caller_reads_what_the_process_of_another_one_wrote_and_it_goes_with_the_account(
+    tmp_path: Path,
+) -> None:
+    """One folder for all callers of a program let each of them read the keys that it had written for others."""
+    if not active_program_protections(ALL):
+        pytest.skip("this machine cannot confine a program")
+    own = shared_hub(tmp_path, files={"tool.json": program_mount()}, store="sqlite", protections=ALL, confine="default")
+    try:
+        ann, ben = caller_at(own, "tool"), caller_at(own, "tool")
+        keys = {name: key_of(name) for name in ("ann", "ben")}
+        for caller, name in ((ann, "ann"), (ben, "ben")):
+            store(caller.browser.client, "tool", {"key": keys[name]})
+            until(lambda caller=caller: "whoami" in tools_of(caller, "tool"))  # type: ignore[misc]
+        homes = [Path(caller.call("tool", "remember").text) for caller in (ann, ben)]
+        assert homes[0] != homes[1] and all(home.is_dir() for home in homes)
+        assert keys["ann"] in ann.call("tool", "recall").text
+        read = ben.call("tool", "recall").text
+        assert keys["ben"] in read and keys["ann"] not in read
+        disconnect(ann.browser.client, "tool")
+        until(lambda: not homes[0].exists(), "the folder of ann is removed")
+        assert keys["ben"] in ben.call("tool", "recall").text
+    finally:
+        own.close()
 
 
 def test_no_page_no_command_line_and_no_stored_byte_shows_a_key(hub: Hub) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from patchbay.client.auth import token_exchange
 from patchbay.client.auth.obtained_tokens import ID_JAG, TokenRefused
 from patchbay.client.auth.token_exchange import TokenServer
 from patchbay.client.errors import Unreachable
@@ -201,3 +202,25 @@ def test_a_lifetime_that_is_no_number_is_unknown() -> None:
         with answering(GOOD | {"expires_in": seconds}) as server:
             found = TokenServer(server.url, "me", "").exchange("the subject", "", SERVER, "")
             assert found.expires == float("inf")
+
+
+def test_a_secret_goes_into_the_form_where_the_authorization_server_takes_no_header() -> None:
+    with answering(GOOD, token_endpoint_auth_methods_supported=["client_secret_post"]) as server:
+        assert exchange_at(server) == "made"
+        form = server.got[-1][1]
+        assert (form["client_id"], form["client_secret"]) == (["me"], ["secret"])
+
+
+def test_a_failure_to_find_the_endpoint_is_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each caller would wait for a provider that gives no answer, one after the other."""
+    with answering(GOOD, issuer="https://elsewhere.example") as server:
+        client = TokenServer(server.url, "me", "secret")
+        for _ in range(3):
+            with pytest.raises(Unreachable, match="another issuer"):
+                client.exchange("the subject", "", SERVER, "")
+        asked = [path for path, _ in server.got]
+        assert len(asked) == len(set(asked))
+        server.answers["/.well-known/oauth-authorization-server"][1]["issuer"] = server.url
+        later = time.monotonic() + token_exchange.COOL_DOWN_SECONDS
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert client.exchange("the subject", "", SERVER, "").text == "made"

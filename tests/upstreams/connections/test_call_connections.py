@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ToolFailed
 from patchbay.upstreams.connections.call_connections import CallConnection, CallConnections, Key
@@ -101,3 +102,32 @@ def test_connections_of_an_ended_credential_are_closed_at_once_also_during_a_cal
     assert not shared.connection.closed
     connections.give_back(running, clean=False)
     assert connections.acquire(Key("ann", "one", "a"), QUESTIONS) is not running
+
+
+def renewed(id: str, principal: str = "ann") -> CallerCredential:
+    """A credential that the next one of the same session replaces, as a token of an authorization server."""
+    return CallerCredential(principal, id, is_renewed=True)
+
+
+def test_a_new_token_of_a_session_ends_the_connection_of_the_earlier_one_and_its_client_is_told() -> None:
+    """The state at the server was lost without a word, and the earlier connection held a place until it was idle."""
+    connections = CallConnections(open_connection, limit=8, idle_seconds=600)
+    other = connections.acquire(Key("ann", "other", "1"), QUESTIONS, credential=renewed("1"))
+    first = connections.acquire(Key("ann", "session", "1"), QUESTIONS, credential=renewed("1"))
+    running = connections.acquire(Key("ann", "session", "1"), QUESTIONS, credential=renewed("1"))
+    assert first is running and not connections.take_end_reason(first)
+    connections.give_back(first, clean=True)
+    second = connections.acquire(Key("ann", "session", "2"), QUESTIONS, credential=renewed("2"))
+    assert connections.take_end_reason(second) == "because your client sent another access token"
+    assert first.is_ending and not other.is_ending
+    connections.give_back(running, clean=True)
+    until(lambda: connections.count == 2, "the earlier connection is closed after its last call")
+    third = connections.acquire(Key("ann", "session", "3"), QUESTIONS, credential=renewed("3"))
+    assert connections.take_end_reason(third) and not connections.take_end_reason(third)
+
+
+def test_connections_of_a_session_with_credentials_that_last_stay_beside_each_other() -> None:
+    connections = CallConnections(open_connection, limit=8, idle_seconds=600)
+    lasting = [CallerCredential("ann", id) for id in ("red", "blue")]
+    found = [connections.acquire(Key("ann", "session", one.id), QUESTIONS, credential=one) for one in lasting]
+    assert not any(one.is_ending or connections.take_end_reason(one) for one in found)
