@@ -61,8 +61,9 @@ class ConnectedAccounts:
         if refused:
             credentials.note_refusal(call.principal, upstream, refused)
         found = self._find(call.principal, upstream, refused)
-        if found is not None:
+        if found is not None and not self._is_being_replaced(call, upstream):
             return found
+        refused = refused or (found.id if found is not None else "")
         words = describe_need(upstream, bool(refused))
         if not _can_ask(call):
             raise ToolFailed(f"{words} {self._lead(upstream, call)}")
@@ -71,6 +72,14 @@ class ConnectedAccounts:
         if found is None:
             raise ToolFailed(f"{words} {self._lead(upstream, call)}")
         return found
+
+    def _is_being_replaced(self, call: Call, upstream: Upstream) -> bool:
+        """Whether the caller was asked for another account in place of a refused one, and repeats the call.
+
+        With the refused one, the call would be ended by the account that takes its place.
+        """
+        account = self.credentials.find(call.principal, upstream)
+        return account is not None and account.is_refused and _key_of(upstream) in call.answered
 
     def explain(self, call: Call) -> str:
         """Say where a caller connects an account in place of one that was refused."""
@@ -145,6 +154,11 @@ def describe_need(upstream: Upstream, is_refused: bool = False) -> str:
     return f"{upstream.server} needs your own account at {upstream.label}."
 
 
+def _key_of(upstream: Upstream) -> str:
+    """Return the key of the question for an account."""
+    return f"sign-in-{upstream.key}"
+
+
 def _can_ask(call: Call) -> bool:
     """Whether the caller's client shows URLs. A tool that another tool calls may not ask."""
     declared = call.capabilities.get("elicitation")
@@ -153,7 +167,7 @@ def _can_ask(call: Call) -> bool:
 
 def _ask(upstream: Upstream, words: str, url: str, call: Call) -> Generator[Event, Any, None]:
     """Ask the client to open the URL. Raises ToolFailed if the person does not want to."""
-    key = f"sign-in-{upstream.key}"
+    key = _key_of(upstream)
     params = {
         "mode": "url",
         "message": f"{words} Connect it on a page of this hub.",

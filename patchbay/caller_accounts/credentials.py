@@ -122,13 +122,15 @@ class CallerCredential:
 class StoredAccount:
     """What the hub keeps for one principal at one upstream. `id` is new each time that the account is connected.
 
-    `tokens` are those of a sign-in, `values` is what the caller entered, by the name of the field.
+    `tokens` are those of a sign-in, `values` is what the caller entered, by the name of the field. `is_refused`: the
+    upstream has refused it.
     """
 
     principal: str
     id: str
     tokens: TokenSource | None = None
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_refused: bool = False
 
 
 class CallerCredentials(Protocol):

@@ -113,7 +113,7 @@ class TokenStore:
         if account is None:
             return None
         source = _Source(self, principal, upstream, account.id) if account.tokens is not None else None
-        return StoredAccount(principal, account.id, source, account.values)
+        return StoredAccount(principal, account.id, source, account.values, account.refused_at > 0)
 
     def list_principals(self, upstream: Upstream) -> Sequence[str]:
         """Return principals that have tokens at an upstream, the first one first."""
