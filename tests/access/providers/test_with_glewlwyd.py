@@ -47,7 +47,8 @@ def test_people_sign_in_with_their_groups_and_out_from_both_sides(tmp_path: Path
     (folder / "servers").mkdir(parents=True)
     with ExitStack() as stack:
         try:
-            provider = stack.enter_context(running_glewlwyd(tmp_path / "glewlwyd", base, ("ann", "ben")))
+            provider_runs = stack.enter_context(ExitStack())
+            provider = provider_runs.enter_context(running_glewlwyd(tmp_path / "glewlwyd", base, ("ann", "ben")))
         except NotThere as problem:
             pytest.skip(str(problem))
         options = ["--sign-in", f"Acme={provider.issuer}", "--sign-in-client", CLIENT, "--port", str(port)]
@@ -62,6 +63,13 @@ def test_people_sign_in_with_their_groups_and_out_from_both_sides(tmp_path: Path
         leave_from_the_hub(ann)
         assert ben.groups() is not None
         end_at_the_provider(ben, provider, find_sid(folder / "data"))
+        again = Person(base, provider, "ann")
+        stack.callback(again.browser.close)
+        again.sign_in()
+        provider_runs.close()
+        assert again.groups() == ["openid", "research"], "who is signed in stays so while the provider is away"
+        answer = ben.browser.get(f"{base}/sign-in/acme/callback?code=x&state=y")
+        assert answer.status_code == 400 and "patchbay login" in ben.browser.get(f"{base}/login").text
         assert hub.end() == 0
         assert not any("eyJ" in line or SECRET in line for line in hub.lines), "a token or a secret is in the log"
 
