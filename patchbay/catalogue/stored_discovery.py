@@ -42,8 +42,8 @@ MAX_STORED_BYTES = 32 * 1024 * 1024
 MAX_RECENT = 256
 """Discoveries that a process remembers, in every hub that it runs."""
 
-SHIPPED_KINDS = "patchbay.kinds."
-"""Prefix of the modules whose discoveries are stored; the version covers no others."""
+SHIPPED_KINDS = ("patchbay.kinds.", "patchbay.python_functions.")
+"""Prefixes of the modules whose discoveries are stored; the version covers no others."""
 
 
 DISCOVERING_CODE = (

@@ -76,6 +76,7 @@ ELEMENTS = frozenset(
         *("label", "input", "select", "option", "datalist", "textarea", "mark"),
         *("div", "span", "p", "h1", "h2", "h3", "h4", "ul", "ol", "li", "dl", "dt", "dd", "a", "strong", "pre", "code"),
         *("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "form", "button", "noscript", "script"),
+        *("fieldset", "legend"),
         *("svg", "path", "circle", "img", "colgroup", "col", "figure", "figcaption", "line", "rect", "text", "time"),
     )
 )

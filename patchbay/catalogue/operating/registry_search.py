@@ -35,7 +35,7 @@ def search_registry(registries: Registries, question: str) -> list[RegisteredSer
 
 
 def _ranked(found: Mapping[str, RegisteredServer], question: str) -> list[RegisteredServer]:
-    """Return servers by name, best first; those that have a word only inside another one come last."""
+    """Return servers by name, best first; those that the ranking does not know come last."""
     texts = {
         name: {"name": server.short_name, "title": server.title, "description": server.description}
         for name, server in found.items()

@@ -22,6 +22,8 @@ from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import RunningHub, find_running_hub
 from patchbay.cli.secret_input import read_secret
 
+TRACKER = "`patchbay mount tracker https://tracker.example/mcp` with `account` in its configuration"
+
 WHOSE = click.option(
     "--for",
     "principal",
@@ -34,7 +36,7 @@ WHOSE = click.option(
 @click.group(
     "account",
     epilog=exit_codes.with_examples(
-        "patchbay account set tracker", "patchbay account list", "patchbay account remove tracker"
+        "patchbay account set tracker", "patchbay account list", "patchbay account remove tracker", after=TRACKER
     ),
 )
 def account_group() -> None:
@@ -48,7 +50,9 @@ def account_group() -> None:
 @account_group.command(
     "set",
     epilog=exit_codes.with_examples(
-        "patchbay account set tracker", "patchbay account set tracker ~/.config/tracker.key --for key:robot"
+        "patchbay account set tracker",
+        "patchbay account set tracker ~/.config/tracker.key --for key:robot",
+        after=TRACKER,
     ),
 )
 @click.argument("server", shell_complete=complete_server)
@@ -88,7 +92,7 @@ def list_command(context: click.Context, /, principal: str, **_: Any) -> None:
     click.echo(format_rows([("SERVER", "AT", "WAY", "ACCOUNT"), *(_row(one) for one in servers)]))
 
 
-@account_group.command("remove", epilog=exit_codes.with_examples("patchbay account remove tracker"))
+@account_group.command("remove", epilog=exit_codes.with_examples("patchbay account remove tracker", after=TRACKER))
 @click.argument("server", shell_complete=complete_server)
 @WHOSE
 @with_settings_in_help("data")

@@ -109,7 +109,7 @@ HUB = {
     ),
     "search": LateCommand(
         "patchbay.cli.commands.registries.commands:search_command",
-        "List the servers of the registry whose names contain WORD.",
+        "List the servers of the registry whose names contain a WORD.",
     ),
     "add": LateCommand(
         "patchbay.cli.commands.registries.commands:add_command",

@@ -48,9 +48,10 @@ FORMATS = ("table", "csv", "json")
 def usage_command(
     context: click.Context, /, by: str, since: str, until: str, caller: str, server: str, form: str, **_: Any
 ) -> None:
-    """Show who used what: calls, failures, bytes in and out, and time, of all nodes on the store.
+    """Show who used what: calls, failures, bytes and time.
 
-    The sums are of the recorded calls, which the hub keeps for `--activity-days`.
+    The sums are of the recorded calls of all nodes on the store, which the hub keeps for `--activity-days`. Bytes are
+    those of the arguments and of the results.
     """
     with exit_on_error():
         settings = load_hub_settings(context)

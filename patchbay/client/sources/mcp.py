@@ -319,7 +319,9 @@ class McpSource:
     def _call_tool(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> Iterator[Record]:
         address, name = resolved.address, resolved.tool
         tool = self._find_tool(name, connection, context)
-        arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None, _make_upload(connection))
+        arguments = address.make_call_arguments(
+            tool.get("inputSchema") if tool else None, _make_upload(resolved.target, connection)
+        )
         known = [one["name"] for one in self._get_tools(connection, context)]
         wrong = describe_wrong_arguments(tool, arguments) if tool else describe_unknown_name(name, known)
         timeout = context.get_timeout(resolved.timeout)
@@ -342,9 +344,12 @@ class McpSource:
         yield from records
 
 
-def _make_upload(connection: Connection) -> Upload | None:
-    """Return the function that uploads a content to the server of a connection; None for a server without a URL."""
-    target = connection.target
+def _make_upload(named: Target, connection: Connection) -> Upload | None:
+    """Return the function that uploads a content to the server of a connection; None for a server without a URL.
+
+    `named` is the server as its address says it: the connection to a program may be that of another process.
+    """
+    target = connection.target if isinstance(named, Http) else named
     if not isinstance(target, Http):
         return None
 

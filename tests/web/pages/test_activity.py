@@ -90,7 +90,9 @@ def test_a_record_has_what_a_list_leaves_out(hub: Hub) -> None:
     assert (hidden["arguments"], hidden["answer"], hidden["arguments_cid"]) == (None, None, None)
     assert whole.pop("arguments") == {"text": "once more"}
     assert [each["kind"] for each in whole.pop("moments")] == ["text", "done"]
-    assert whole.pop("raised") == [] and whole.pop("origins") == [] and whole.pop("run") == ""
+    assert (
+        whole.pop("line") == 0 and whole.pop("raised") == [] and whole.pop("origins") == [] and whole.pop("run") == ""
+    )
     assert whole.pop("answer") == {"content": [{"type": "text", "text": "once more"}], "isError": False}
     assert whole["arguments_cid"] and whole["answer_cid"]
     assert whole.keys() == listed.keys() and whole | CIDS == listed

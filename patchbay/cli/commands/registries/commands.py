@@ -43,7 +43,10 @@ from patchbay.store import store_exists
 @with_settings_in_help("registry")
 @click.pass_context
 def search_command(context: click.Context, /, words: tuple[str, ...], is_json: bool, **_: Any) -> None:
-    """List the servers of the registry whose names contain a WORD; for several words the best first."""
+    """List the servers of the registry whose names contain a WORD.
+
+    For several words, such as a question, the best are first.
+    """
     question = " ".join(words)
     try:
         found = search_registry(Registries.of(load_settings(context)), question)
