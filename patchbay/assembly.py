@@ -125,7 +125,7 @@ def assemble(
     catalogue.hub.gate = gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
     _load_servers(catalogue)
     activity = _make_activity(store, settings, audit)
-    catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call, gate.find_exact)
+    catalogue.hub.begin_script_call = ScriptCallMaker(activity, quotas.count_script_call, gate)
     sessions = _make_sessions(settings, key, catalogue)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(

@@ -66,7 +66,7 @@ class ApprovalGate:
         self, server: Server, descriptor: Descriptor, arguments: Mapping[str, Any], principal: str, sender: Any
     ) -> AskedCall | None:
         """Return the exact call that needs an approval; None for a call that needs none."""
-        if not self._is_needed(server, descriptor, sender):
+        if not self.is_needed(server, descriptor, sender):
             return None
         given = canonical_arguments(arguments)
         exact = CallDigest(
@@ -75,7 +75,8 @@ class ApprovalGate:
         )
         return AskedCall(exact, given)
 
-    def _is_needed(self, server: Server, descriptor: Descriptor, sender: Any) -> bool:
+    def is_needed(self, server: Server, descriptor: Descriptor, sender: Any) -> bool:
+        """Return whether the calls of a tool by this sender need an approval."""
         if descriptor.target.get("approve"):
             return True
         if not isinstance(sender, Principal) or not descriptor.is_destructive:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from patchbay.access.approval_gate import ApprovalGate
 from patchbay.access.approvals import AskedCall
 from patchbay.access.principals import LOCAL
 from patchbay.activation import Call, Events
@@ -24,9 +25,6 @@ WAY = "script"
 
 CountCall = Callable[[Any, str], float]
 """Counts a call of a sender on a server against its rates; returns the seconds that it waits. Raises OverQuota."""
-
-FindExact = Callable[[Server, Descriptor, Mapping[str, Any], str, Any], AskedCall | None]
-"""Returns a call of a sender (its id, and itself) that needs an approval; None for one that needs none."""
 
 
 def run_saved_script(server: Server, script: Any, arguments: dict[str, Any], call: Call) -> Events:
@@ -69,12 +67,14 @@ class RecordedCall:
         """
         outer, server, descriptor, hub = self._outer, self._server, self._descriptor, self._hub
         principal = outer.principal
+        if not self._calls.gate.is_needed(server, descriptor, outer.sender):
+            return None
         try:
             given = resolve_links(server, descriptor, self._arguments, hub.read_link, principal, hub.upload_limit)
             check_arguments(server, descriptor, given)
         except WrongArguments:
             return None
-        return self._calls.find_exact(server, descriptor, given, principal, outer.sender)
+        return self._calls.gate.find_exact(server, descriptor, given, principal, outer.sender)
 
     def events(self) -> Events:
         """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota."""
@@ -107,13 +107,13 @@ class RecordedCall:
 class ScriptCallMaker:
     """Prepares the calls of scripts. `count` counts each of them for its sender.
 
-    `find_exact` returns the exact call of a tool that needs an approval.
+    `gate` says which calls need an approval.
     """
 
-    def __init__(self, activity: Activity, count: CountCall, find_exact: FindExact) -> None:
+    def __init__(self, activity: Activity, count: CountCall, gate: ApprovalGate) -> None:
         self.activity = activity
         self.count = count
-        self.find_exact = find_exact
+        self.gate = gate
 
     def __call__(
         self, hub: CatalogueHub, server: Server, descriptor: Descriptor, arguments: dict[str, Any], outer: Call

@@ -276,11 +276,13 @@ class ScriptCalls:
                 planned.arguments = load_json(question.arguments)
                 return
         inner.line, inner.number = planned.line, planned.number
-        digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)
-        known = self.claim.begin_call(digest) if self.claim is not None else None
-        if known is not None:
-            planned.answer, planned.has_failed = known, "exc_type" in known
-            return
+        digest = ""  # needed, and made, only where each call is noted
+        if self.claim is not None:
+            digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)
+            known = self.claim.begin_call(digest)
+            if known is not None:
+                planned.answer, planned.has_failed = known, "exc_type" in known
+                return
         try:
             for event in inner.events():
                 # The events of the call are not those of the script, whose caller has to be looked after all the same.
