@@ -141,7 +141,7 @@ def test_the_end_of_an_activation_inside_another_one_cancels_nothing() -> None:
     assert not call.cancelled
 
 
-def test_a_call_that_is_passed_on_keeps_every_field_but_those_that_are_named() -> None:
+def test_a_changed_call_keeps_every_field_but_those_that_are_named() -> None:
     changed: dict[str, Any] = {
         "server": "b",
         "target": {"f": 1},
@@ -152,8 +152,9 @@ def test_a_call_that_is_passed_on_keeps_every_field_but_those_that_are_named() -
     }
     values = {field.name: object() for field in fields(Call)}
     call = Call(**values)  # type: ignore[arg-type]
-    passed = call.passed_on(**changed)
-    assert {name: getattr(passed, name) for name in values} == values | changed
+    copied = call.changed(**changed)
+    assert {name: getattr(copied, name) for name in values} == values | changed
+    assert {name: getattr(call, name) for name in values} == values
 
 
 def iter_events(*events: Event) -> Events:
@@ -277,7 +278,7 @@ def test_progress_never_shortens_a_longer_deadline() -> None:
 
 def shared(outer: Call, handler: Handler) -> Events:
     """The events of a call of a toolset, whose origin runs this handler."""
-    inner = outer.passed_on("origin", {}, {}, {}, ("origin.main",), "tool.main")
+    inner = outer.changed(server="origin", chain=("origin.main",), shown="tool.main")
     return activate(lambda call: share_time_limits(call, inner, activate(handler, inner)), outer)
 
 

@@ -237,7 +237,15 @@ class CatalogueHub:
             raise ToolFailed(f"{shown} leads back to a tool that called it")
         is_mounted = server.upstream is not None
         capabilities = without_tasks(call.capabilities) if is_mounted else call.capabilities
-        inner = call.passed_on(server.name, descriptor.target, arguments, capabilities, (*before, word), shown)
+        # `share_time_limits` keeps the limits of both calls the same.
+        inner = call.changed(
+            server=server.name,
+            target=descriptor.target,
+            arguments=arguments,
+            capabilities=capabilities,
+            chain=(*before, word),
+            shown=shown,
+        )
         place = self.count_at_origin(server, call, shown)
         return share_time_limits(call, inner, self._origin_events(server, descriptor, inner, place))
 
@@ -585,7 +593,7 @@ def _nested_call(call: Call, word: str | None) -> Call:
         raise ToolFailed(f"these tools call each other in a cycle: {' -> '.join(chain)}")
     if len(chain) > MAX_CALL_CHAIN:
         raise ToolFailed(f"more than {MAX_CALL_CHAIN} tools call each other: {' -> '.join(chain)}")
-    return replace(call, chain=chain)
+    return call.changed(chain=chain)
 
 
 def _refuse_to_run_script(server: Server, script: Any, arguments: dict[str, Any], call: Call) -> NoReturn:

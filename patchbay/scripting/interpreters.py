@@ -37,6 +37,7 @@ from patchbay.background import BackgroundLoop
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.processes.confinement.kernel import LINUX
+from patchbay.processes.processor_clock import ProcessorClock
 from patchbay.scripting.program_folder import ProgramFolder
 
 Value = TypeVar("Value")
@@ -79,9 +80,6 @@ LATER_PRIORITY = 10
 
 LOWEST_PRIORITY = 19
 
-HAS_PROCESSOR_TIME = Path("/proc/self/schedstat").exists()
-"""Whether this system says how long a process has worked. Elsewhere all time of a turn counts as work."""
-
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from patchbay.processes.script_start import main; main(sys.argv[2], sys.argv[4:], int(sys.argv[3]))"
@@ -96,6 +94,7 @@ class Interpreter:
         self.priority = priority
         self.idle_since = 0.0
         self.pid: int | None = None
+        self._clock: ProcessorClock | None = None
         self.last_pid: int | None = None
         self.turn = 0
         """The number of the turn that runs now; 0 while the process waits."""
@@ -117,13 +116,21 @@ class Interpreter:
         self.monty = Monty(binary_path=program, min_processes=1, max_processes=1, request_timeout=REQUEST_SECONDS)
         self.monty.__enter__()
 
+    def begin(self, pid: int | None) -> None:
+        """Note the id of the process, which works on a script from now on; None for one that has ended."""
+        self.pid = pid
+        self._clock = ProcessorClock(pid) if LINUX and pid is not None else None
+        self._begun = self._used_nanoseconds()
+
     def work(self, function: Callable[[], Value], seconds: float = math.inf, until: float = math.inf) -> Value:
         """Return what a function returns that lets the process work: a turn.
 
         The watch ends a process that works for more than `seconds` in this turn, or beyond the `time.monotonic()` time
         `until`; `reached` has the limit then.
         """
-        self._begun, self._most, self._until = self._used_nanoseconds(), seconds, until
+        self._most, self._until = seconds, until
+        if self._clock is None:
+            self._begun = self._used_nanoseconds()
         self._turns += 1
         with self._signals:
             self.turn = self._turns
@@ -133,7 +140,9 @@ class Interpreter:
             with self._signals:
                 self.turn = 0
                 self._go_on()
-            self.spent = min(self._worked_seconds(), seconds)
+            ended = self._used_nanoseconds()
+            self.spent = min(max(0, ended - self._begun) / 1e9, seconds)
+            self._begun = ended  # what it works from now on, the next turn counts
 
     def rest(self) -> None:
         """Note that the script of the process is over."""
@@ -199,9 +208,8 @@ class Interpreter:
         return max(0, self._used_nanoseconds() - self._begun) / 1e9
 
     def _used_nanoseconds(self) -> int:
-        if not HAS_PROCESSOR_TIME:
-            return time.monotonic_ns()
-        return 0 if self.pid is None else _processor_nanoseconds(self.pid)
+        """Return what the process has worked. Without a clock of its work, all time of a turn counts."""
+        return self._clock.nanoseconds() if self._clock is not None else time.monotonic_ns()
 
     def _go_on(self) -> None:
         """Let a stopped process go on. The caller holds the lock."""
@@ -420,15 +428,6 @@ def _write_program(folder: Path, priority: int) -> Path:
     program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     program.chmod(0o700)
     return program
-
-
-def _processor_nanoseconds(pid: int) -> int:
-    """Return the time that the threads of a process have worked; 0 where the system does not say."""
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-        return sum(int((one / "schedstat").read_text().split()[0]) for one in threads)
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _lower_priority(pid: int) -> None:

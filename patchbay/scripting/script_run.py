@@ -209,7 +209,7 @@ class ScriptRun:
         Raises MontyError, LimitReached.
         """
         with self._checkout() as session:
-            self._interpreter.pid = session.worker_pid
+            self._interpreter.begin(session.worker_pid)
             snapshot: Snapshot | None = self._work(lambda: self._start(session))
             if self._resumed is not None:
                 self._plan_decided(self._resumed)

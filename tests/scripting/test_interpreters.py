@@ -112,7 +112,7 @@ def test_a_script_that_is_given_up_while_it_waits_leaves_the_queue(pool: Interpr
 
 def test_a_process_that_was_killed_is_replaced(pool: Interpreters) -> None:
     one = take(pool, "ann")
-    one.pid = pid_of(one)
+    one.begin(pid_of(one))
     one.kill()
     until(lambda: Path(f"/proc/{one.pid}/stat").read_text().split()[2] == "Z", "the end of the process")
     pool.give_back(one, True)
@@ -126,7 +126,7 @@ def test_a_process_that_works_for_long_gets_the_lowest_priority_and_is_not_used_
 ) -> None:
     one = take(pool, "ann")
     with one.monty.checkout(limits={"max_feed_duration_secs": BOUND}) as session:
-        one.pid = session.worker_pid
+        one.begin(session.worker_pid)
         assert one.pid is not None
         thread = threading.Thread(target=work_endlessly, args=(one, session))
         thread.start()
@@ -152,7 +152,7 @@ def test_a_principal_with_several_long_scripts_gets_slow_processes_and_others_do
     threads = []
     for one, session in zip(held, sessions, strict=True):
         session.__enter__()
-        one.pid = session.worker_pid
+        one.begin(session.worker_pid)
         threads.append(threading.Thread(target=work_endlessly, args=(one, session)))
         threads[-1].start()
     until(lambda: all(one.priority == 19 for one in held), "the lower priorities")
@@ -196,7 +196,7 @@ def test_a_process_whose_turn_is_over_is_not_stopped(pool: Interpreters, monkeyp
     """The watch looks, the turn ends, and only then comes the signal."""
     sent: list[int] = []
     one = take(pool, "ann")
-    one.pid = pid_of(one)
+    one.begin(pid_of(one))
     seen: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(number))
     one.work(lambda: seen.append(one.turn))
@@ -209,7 +209,7 @@ def test_a_process_whose_turn_is_over_is_not_stopped(pool: Interpreters, monkeyp
 
 def test_a_process_that_was_stopped_in_its_turn_goes_on_when_the_turn_is_over(pool: Interpreters) -> None:
     one = take(pool, "ann")
-    one.pid = pid_of(one)
+    one.begin(pid_of(one))
 
     def end_stopped() -> None:
         one.stop(one.turn)
@@ -224,7 +224,8 @@ def test_a_process_that_was_stopped_in_its_turn_goes_on_when_the_turn_is_over(po
 
 def test_a_process_that_is_given_back_in_its_turn_goes_on(pool: Interpreters) -> None:
     one = take(pool, "ann")
-    pid = one.pid = pid_of(one)
+    pid = pid_of(one)
+    one.begin(pid)
     one.turn = 1
     one.stop(1)
     until(lambda: state_of(one) == "T", "the stop")
@@ -261,7 +262,7 @@ class LongOne:
 def test_the_time_in_which_a_process_is_stopped_does_not_count(pool: Interpreters) -> None:
     one = take(pool, "ann")
     with one.monty.checkout(limits={"max_feed_duration_secs": BOUND}) as session:
-        one.pid = session.worker_pid
+        one.begin(session.worker_pid)
         code = "total = 0\nfor number in range(10000):\n    total += number\ntotal"
         assert one.work(lambda: session.feed_run(code), seconds=1.0) == sum(range(10000))
         rest = 2 * LONG_TURN_SECONDS
@@ -280,7 +281,7 @@ def test_a_process_that_has_used_its_time_ends(pool: Interpreters) -> None:
         one = take(pool, "ann")
         limits: Any = {"max_feed_duration_secs": BOUND}
         with pytest.raises(MontyCrashedError), one.monty.checkout(limits=limits) as session:
-            one.pid = session.worker_pid
+            one.begin(session.worker_pid)
             end = time.monotonic() + until_time
             one.work(lambda: session.feed_run("while True:\n    pass"), seconds, end)
         assert one.reached == limit
