@@ -18,7 +18,7 @@ from patchbay.access.quotas import ROOM_BYTES_PER_SECOND
 from patchbay.access.tokens.resource_metadata import WELL_KNOWN
 from patchbay.protocol.methods import METHODS
 from patchbay.settings import Settings
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.routes import ALL_ROUTES
 from patchbay.wire.endpoints import mcp_2024
 from patchbay.wire.rooms import http as rooms_http
 from patchbay.wire.rooms import sockets
@@ -44,7 +44,7 @@ ENDPOINTS += ["HealthOverHttp", "LatePages"]
 
 def served() -> Iterator[str]:
     """Every method with its route that a hub serves."""
-    # Another test compares the table of routes with the rules of the app (tests/web/api/test_openapi.py).
+    # Another test compares the table of routes with the rules of the app (tests/web/openapi/test_document.py).
     yield from (f"{route.method} {route.path}" for route in ALL_ROUTES)
     yield from OF_SERVERS
     yield f"GET {WELL_KNOWN}"

@@ -25,9 +25,7 @@ from patchbay.web.access.webhooks import webhooks_blueprint
 from patchbay.web.api.blobs import uploads_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
-from patchbay.web.api.json_links import add_prefix_to_links
 from patchbay.web.api.metrics import metrics_blueprint
-from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.api.served_registry import served_registry_blueprint
 from patchbay.web.application import Application, PageParts
@@ -36,6 +34,8 @@ from patchbay.web.documents.editing import document_editing_blueprint
 from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
 from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
+from patchbay.web.openapi.document import add_json_addresses, openapi_blueprint
+from patchbay.web.openapi.json_links import add_prefix_to_links
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.routes import ALL_ROUTES
 from tests.access.oauth.document_server import make_certificate
 from tests.serving.proxies import nginx, proxied
 from tests.serving.running import Hub, marks, running

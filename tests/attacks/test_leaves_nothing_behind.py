@@ -18,7 +18,7 @@ import pytest
 from patchbay.protocol.methods import METHODS
 from patchbay.store import Store
 from patchbay.topics import ACTIVITY, AUDIT
-from patchbay.web.api.routes import ALL_ROUTES, PROTOCOLS
+from patchbay.web.openapi.routes import ALL_ROUTES, PROTOCOLS
 from tests.attacks.leftovers import PAGE, attacker
 from tests.hubs import Hub, modern_request
 from tests.web.browsing import BROWSER, TOWN, town_config

@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.routes import ALL_ROUTES
 from tests.attacks.test_acts_as_the_operator import sent
 from tests.attacks.test_reaches_a_personal_hub import CALL, POSTED
 from tests.serving.running import Hub, running

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.routes import ALL_ROUTES
 from tests.access.team import INLINE, NOTES, NOTES_CONFIG, new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER

@@ -1,1 +1,1 @@
-"""Answers for programs over plain HTTP: contents, tools, metrics, health and the OpenAPI document."""
+"""Answers for programs over plain HTTP: contents, tools, metrics and health."""

@@ -13,7 +13,7 @@ import pytest
 from patchbay.catalogue.rows import PATHS, name_problem
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.routes import ALL_ROUTES
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 from tests.web.operator.test_operators import exposed, hub, link_of, put

@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from patchbay.embeddings.selection import select
-from patchbay.web.api.route_shapes import SCHEMAS
+from patchbay.web.openapi.route_shapes import SCHEMAS
 from patchbay.web.pages.data import ITEMS_PER_PAGE
 from tests.embeddings.small_models import make_model
 from tests.hubs import Hub

@@ -24,9 +24,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from patchbay.activity.records import Filter
-from patchbay.web.api.openapi import build_document, to_openapi_path
-from patchbay.web.api.route_shapes import SCHEMAS
-from patchbay.web.api.routes import ALL_ROUTES, PAGES, PROTOCOLS
+from patchbay.web.openapi.document import build_document, to_openapi_path
+from patchbay.web.openapi.route_shapes import SCHEMAS
+from patchbay.web.openapi.routes import ALL_ROUTES, PAGES, PROTOCOLS
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import toolset, write
 from tests.web.browsing import BROWSER, town_hub

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import (
+from patchbay.web.openapi.route_table import (
     ANY,
     FLAG,
     INTEGER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import Query, Route, array_of, form_body, schema_ref
+from patchbay.web.openapi.route_table import Query, Route, array_of, form_body, schema_ref
 
 _OLD_AND_NEW = (Query("old", "A CID.", required=True), Query("new", "A CID.", required=True))
 

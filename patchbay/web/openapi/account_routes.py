@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import ANY, Query, Route, array_of, form_body, object_of, schema_ref
+from patchbay.web.openapi.route_table import ANY, Query, Route, array_of, form_body, object_of, schema_ref
 
 CATALOGUE, CARD = "application/ai-catalog+json", "application/mcp-server-card+json"
 

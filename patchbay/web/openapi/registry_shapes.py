@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import FLAG, TEXT, Schema, array_of, nullable, object_of
+from patchbay.web.openapi.route_table import FLAG, TEXT, Schema, array_of, nullable, object_of
 
 _SERVER: dict[str, Schema] = {
     **dict.fromkeys(("name", "title", "version", "description", "warning"), TEXT),

@@ -10,9 +10,9 @@ from typing import Any
 from flask import request
 
 from patchbay.hosts.path_prefix import add_prefix
-from patchbay.web.api.route_shapes import SCHEMAS
-from patchbay.web.api.route_table import LINK, Schema
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.route_shapes import SCHEMAS
+from patchbay.web.openapi.route_table import LINK, Schema
+from patchbay.web.openapi.routes import ALL_ROUTES
 
 _REFERENCE = "#/components/schemas/"
 

@@ -1,16 +1,16 @@
 """The JSON Schemas of the JSON responses of pages, for the OpenAPI document.
 
-`tests/web/api/test_openapi.py` checks real responses against them.
+`tests/web/openapi/test_document.py` checks real responses against them.
 """
 
 from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
 from patchbay.activity.usage import GROUPS
-from patchbay.web.api.account_shapes import ACCOUNT_SHAPES
-from patchbay.web.api.document_shapes import DOCUMENT_SHAPES
-from patchbay.web.api.registry_shapes import REGISTRY_SHAPES
-from patchbay.web.api.route_table import (
+from patchbay.web.openapi.account_shapes import ACCOUNT_SHAPES
+from patchbay.web.openapi.document_shapes import DOCUMENT_SHAPES
+from patchbay.web.openapi.registry_shapes import REGISTRY_SHAPES
+from patchbay.web.openapi.route_table import (
     ANY,
     FLAG,
     INTEGER,

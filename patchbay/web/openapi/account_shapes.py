@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import FLAG, INTEGER, LINK, TEXT, UNIX, Schema, array_of, nullable, object_of
+from patchbay.web.openapi.route_table import FLAG, INTEGER, LINK, TEXT, UNIX, Schema, array_of, nullable, object_of
 
 _UPSTREAM_ACCOUNT = object_of(
     id=TEXT, server=TEXT, label=TEXT, issuer=TEXT, scope=TEXT, at=UNIX, by=TEXT, refused_at=UNIX

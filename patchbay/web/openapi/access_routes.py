@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchbay.client.registry.choices import WAYS
-from patchbay.web.api.route_table import Query, Route, form_body, form_fields, schema_ref
+from patchbay.web.openapi.route_table import Query, Route, form_body, form_fields, schema_ref
 
 JSON = "application/json"
 HTML = "text/html"

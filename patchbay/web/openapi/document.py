@@ -13,9 +13,9 @@ from typing import Any
 from flask import Blueprint, Flask, Response, request
 
 from patchbay import __version__
-from patchbay.web.api.route_shapes import SCHEMAS
-from patchbay.web.api.route_table import TEXT, Query, Route, Schema, schema_ref
-from patchbay.web.api.routes import ALL_ROUTES
+from patchbay.web.openapi.route_shapes import SCHEMAS
+from patchbay.web.openapi.route_table import TEXT, Query, Route, Schema, schema_ref
+from patchbay.web.openapi.routes import ALL_ROUTES
 from patchbay.web.pages.answers import json_answer
 
 JSON = "application/json"
