@@ -52,6 +52,8 @@ class RecordedCall:
         """The whole result, after the last event."""
         self.line = self.number = 0
         """The line of the script, and the number of the call among those of its run."""
+        self.written: dict[str, Any] | None = None
+        """The arguments for the record, where they are others than those of the call: links in place of contents."""
         self._calls = calls
         self._hub = hub
         self._server = server
@@ -80,7 +82,8 @@ class RecordedCall:
         """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota."""
         outer, server, descriptor = self._outer, self._server, self._descriptor
         wire = TransportInfo(server.name, sender=outer.sender if outer.sender is not None else LOCAL, way=WAY)
-        with self._calls.activity.begin("tools/call", descriptor.name, server, wire, self._arguments) as record:
+        written = self.written if self.written is not None else self._arguments
+        with self._calls.activity.begin("tools/call", descriptor.name, server, wire, written) as record:
             record.script_run = outer.run  # also of a call that is refused before it begins
             record.script_place = (self.line, self.number, outer.run_depth)
             delay = self._calls.count(outer.sender, owner_of(server, descriptor))

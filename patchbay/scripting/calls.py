@@ -32,12 +32,14 @@ MAX_SLEEP_SECONDS = 3600.0
 class InnerCall(Protocol):
     """One call of a tool for a script: its events, and afterwards its result.
 
-    `line` and `number` are for its record: the line of the script, and its number among the calls of the run.
+    `line`, `number` and `written` are for its record: the line of the script, its number among the calls of the run,
+    and its arguments as the script wrote them where they are others; None where they are the same.
     """
 
     result: Mapping[str, Any]
     line: int
     number: int
+    written: dict[str, Any] | None
 
     def find_question(self) -> AskedCall | None:
         """Return the exact call if it needs an approval that it does not have; None if it may run, or is refused."""
@@ -84,6 +86,9 @@ class PlannedCall:
     """The exact call, while it waits for an approval."""
 
     is_refused: bool = False
+
+    written: dict[str, Any] | None = None
+    """The arguments as the script wrote them, where `arguments` has the contents of links in them; for the record."""
 
     def exact_row(self) -> dict[str, Any]:
         """Return a call that is not made as the result of a rehearsal shows it: its tool, its digest, its arguments."""
@@ -149,7 +154,7 @@ class ScriptCalls:
     def fail_waiting(self, id: int, planned: PlannedCall, reason: str, is_refused: bool = False) -> None:
         """Let a call that waited fail without being made; `take_answers` has it. A person may have refused it."""
         planned.is_refused, planned.has_failed = is_refused, True
-        planned.question, planned.arguments = None, {}
+        planned.question, planned.arguments, planned.written = None, {}, None
         planned.answer = _failure(f"{planned.name}: did not run: {reason}")
         self.made.append(planned)
         self._running[id] = planned
@@ -255,7 +260,7 @@ class ScriptCalls:
         finally:
             planned.ms = (time.monotonic() - begun) * 1000
             if planned.question is None:
-                planned.arguments = {}
+                planned.arguments, planned.written = {}, None
 
     def _make(self, planned: PlannedCall) -> Iterator[Event]:
         """Make a call, unless it has to wait for an approval, or a process that has ended made it.
@@ -273,9 +278,11 @@ class ScriptCalls:
             elif question is not None and self.may_wait:
                 planned.question = question
                 # With the contents of links: the call that goes on is the one that people decided about.
-                planned.arguments = load_json(question.arguments)
+                exact = load_json(question.arguments)
+                if exact != planned.arguments:
+                    planned.written, planned.arguments = planned.arguments, exact
                 return
-        inner.line, inner.number = planned.line, planned.number
+        inner.line, inner.number, inner.written = planned.line, planned.number, planned.written
         digest = ""  # needed, and made, only where each call is noted
         if self.claim is not None:
             digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)

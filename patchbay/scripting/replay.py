@@ -56,6 +56,7 @@ class _ReplayedCall:
     def __init__(self, hub: _ReplayHub, tool: str, arguments: Mapping[str, Any]) -> None:
         self.result: Mapping[str, Any] = {}
         self.line = self.number = 0
+        self.written: Mapping[str, Any] | None = None
         self._hub = hub
         self._tool = tool
         self._arguments = arguments

@@ -343,7 +343,7 @@ class ScriptRun:
             line=self._line,
             printed=self._output.text,
             calls=self._rows(),
-            waiting=[WaitingCall(id, one.name, one.line, one.arguments) for id, one in waiting],
+            waiting=[WaitingCall(id, one.name, one.line, one.arguments, written=one.written) for id, one in waiting],
             left=self._budget.left(self._output.left),
             tools=self._resumed.suspension.tools if self._resumed is not None else self._digests(),
             interpreter=__version__,
@@ -368,7 +368,7 @@ class ScriptRun:
         for one in resumed.suspension.waiting:
             found = find_function(self._modules, one.name)
             tool = found[0] if found is not None else _unknown_tool(one.name)
-            planned = PlannedCall(one.name, one.line, tool, one.arguments, approval=one.approval)
+            planned = PlannedCall(one.name, one.line, tool, one.arguments, approval=one.approval, written=one.written)
             state = _state_of(approvals, one.approval)
             if state == REFUSED:
                 self._calls.fail_waiting(one.id, planned, "its approval was refused", is_refused=True)

@@ -16,7 +16,8 @@ from patchbay.jsonrpc import dump_json
 class WaitingCall:
     """A call that waits for its approval. `id` is that of the interpreter, `name` is `module.function`.
 
-    `title` names the server and the tool, for people.
+    `title` names the server and the tool, for people. `written` has the arguments as the script wrote them, with links,
+    where `arguments` has the contents of these.
     """
 
     id: int
@@ -25,6 +26,7 @@ class WaitingCall:
     arguments: dict[str, Any]
     title: str = ""
     approval: str = ""
+    written: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

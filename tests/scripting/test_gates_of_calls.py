@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.activity.records import Filter
+from patchbay.activity.records import Filter, Record
 from patchbay.protocol.script_replays import replay_run
 from tests.hubs import Answer, Hub, modern_request
 from tests.scripting.closing import FORMS, answers_to, decide, ended, waiting
@@ -92,6 +92,24 @@ def test_a_call_with_wrong_arguments_has_a_record_and_a_replay_finds_no_differen
     id = answer.result["structuredContent"]["run"]
     until(lambda: len(hub.activity.recent(Filter(run=id), limit=9).records) == 2, "the records of the run")
     replayed = replay_run(hub.app.parts.dispatcher.services, id)
+    assert replayed.differences == () and not replayed.is_partial
+
+
+def test_a_replay_of_a_run_with_an_approved_link_finds_no_difference(hub: Hub) -> None:
+    """The record of the call has its arguments as the script wrote them, as that of a call without approval has."""
+    link = upload(hub)
+    run(hub, PUT, link=link)
+    (asked,) = waiting(hub)
+    decide(hub, asked["question"])
+    assert ended(hub, asked["run"]).value == "got 11"
+
+    def find_records() -> list[Record]:
+        return hub.activity.recent(Filter(run=asked["run"]), limit=9).records
+
+    until(lambda: {"put", "resumed"} <= {one.name for one in find_records()} | {one.way for one in find_records()})
+    (put,) = (one for one in find_records() if one.name == "put")
+    assert put.arguments == {"data": link}
+    replayed = replay_run(hub.app.parts.dispatcher.services, asked["run"])
     assert replayed.differences == () and not replayed.is_partial
 
 

@@ -136,6 +136,7 @@ class Answered:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.result: Mapping[str, Any] = {"content": [{"type": "text", "text": f"{len(arguments['what'])} characters"}]}
         self.line = self.number = 0
+        self.written: dict[str, Any] | None = None
 
     def find_question(self) -> None:
         return None
