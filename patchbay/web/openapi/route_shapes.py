@@ -427,7 +427,7 @@ SCHEMAS: dict[str, Schema] = {
         run=TEXT,
         line=INTEGER,
     ),
-    "ScriptTrial": object_of(server=schema_ref("Server"), functions=TEXT, why=TEXT, result=nullable(_OBJECT)),
+    "ScriptTrial": object_of(server=nullable(schema_ref("Server")), functions=TEXT, why=TEXT, result=nullable(_OBJECT)),
     "ScriptRun": object_of(
         id=TEXT,
         record=nullable(TEXT),

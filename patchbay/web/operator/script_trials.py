@@ -1,16 +1,19 @@
-"""`/servers/<name>/script`: a field to try a script on the tools of a server, with their typed functions beside it.
+"""A field to try a script on the tools of a server, or of all servers, with their typed functions beside it.
 
-The page works without a script of its own. A run has the rights, quotas, approvals and records of any other.
+The pages are `/servers/<name>/script` and, for the endpoint `/mcp`, `/toolsets/mcp/script`. They work without a script
+of their own. A run has the rights, quotas, approvals and records of any other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, request
 
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.script_tools import MAX_FOUND_TOOLS, NOT_INSTALLED, RUN, is_installed
+from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.script_tools import MAX_FOUND_TOOLS, RUN
 from patchbay.catalogue.search import ToolSearch
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, PatchbayError
@@ -20,12 +23,15 @@ from patchbay.protocol.run_tool import find_tool, run_tool
 from patchbay.web.operator.changes import explain_refusal, read_draft_form
 from patchbay.web.operator.toolset_form import read_arguments
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.data import page_path
+from patchbay.web.pages.data import explain_no_scripts, page_path
 from patchbay.web.pages.site import Site
 from patchbay.web.rendering.templates import format_json
 
 WAY = "page"
 """The entry point in the records of these runs."""
+
+PAGE_OF_ALL = "/toolsets/mcp/script"
+"""The page of the endpoint of all servers."""
 
 
 class _ScriptTrialViews:
@@ -34,12 +40,27 @@ class _ScriptTrialViews:
 
     def show(self, name: str) -> Response:
         """GET /servers/<name>/script: the field and the functions; `find` chooses among these. Raises UnknownServer."""
-        return self._page(self._site.visible.find(name), {"find": request.args.get("find", "")})
+        return self._show(self._site.visible.find(name))
+
+    def show_all(self) -> Response:
+        """GET /toolsets/mcp/script: the same for the endpoint of all servers."""
+        return self._show(self._site.visible.aggregate())
 
     def run(self, name: str) -> Response:
         """POST /servers/<name>/script: run the script, or find functions (`action`). Raises UnknownServer, Refused."""
+        return self._answer_form(lambda: self._site.visible.find(name))
+
+    def run_all(self) -> Response:
+        """POST /toolsets/mcp/script: the same at the endpoint of all servers. Raises Refused."""
+        return self._answer_form(self._site.visible.aggregate)
+
+    def _show(self, server: Server) -> Response:
+        return self._page(server, {"find": request.args.get("find", "")})
+
+    def _answer_form(self, find_server: Callable[[], Server]) -> Response:
+        """Run the script of a form, or find functions. The server is looked up after the rights of the sender."""
         fields, refused = read_draft_form(self._site)
-        server = self._site.visible.find(name)
+        server = find_server()
         if refused is not None:
             return self._page(server, fields, refused.message, refused.status)
         if fields.get("action", "run") not in ("run", "rehearse"):
@@ -52,7 +73,7 @@ class _ScriptTrialViews:
     def _run(self, server: Server, fields: dict[str, str]) -> dict[str, Any]:
         """Run the script of a form as the reader; return its result and the id of its run. Raises InvalidParams."""
         if not server.has_scripts:
-            raise InvalidParams(f"{server.name} runs no scripts")
+            raise InvalidParams(f"{server.name} runs no scripts: {explain_no_scripts(server)}")
         from patchbay.scripting.front import script_server
 
         front = script_server(server)
@@ -61,7 +82,7 @@ class _ScriptTrialViews:
         arguments["inputs"] = read_arguments(fields.get("inputs", ""), {})
         if fields.get("action") == "rehearse":
             arguments["rehearse"] = True
-        wire = TransportInfo(server.name, sender=self._site.sender, way=WAY)
+        wire = TransportInfo(_endpoint(server), sender=self._site.sender, way=WAY)
         terms: dict[str, Any] = {"principal": wire.sender.id, "sender": wire.sender, "cancelled": CancelFlag()}
         with self._site.activity.begin("tools/call", RUN, front, wire, arguments) as record:
             run = run_tool(self._site.catalogue.hub, front, tool, arguments, None, terms)
@@ -83,9 +104,9 @@ class _ScriptTrialViews:
         found = self._find_functions(server, typed.get("find", "")) if server.has_scripts else ""
         structured = (ran or {}).get("structuredContent", {})
         data = {
-            "server": self._site.detail(server),
+            "server": self._site.detail(server) if _endpoint(server) else None,
             "functions": found,
-            "why": "" if server.has_scripts else _explain(server),
+            "why": explain_no_scripts(server),
             "result": ran,
         }
         response = render_answer(
@@ -93,7 +114,8 @@ class _ScriptTrialViews:
             "script.html",
             "servers",
             data,
-            page=page_path(server.name),
+            page=page_path(server.name) if _endpoint(server) else "",
+            form=f"{page_path(server.name)}/script" if _endpoint(server) else PAGE_OF_ALL,
             typed={"code": "", "inputs": "", "find": ""} | typed,
             wrong=wrong,
             texts=[one["text"] for one in (ran or {}).get("content", ()) if one.get("type") == "text"],
@@ -115,19 +137,17 @@ class _ScriptTrialViews:
         return describe_tools(modules_of(server), names)
 
 
-def _explain(server: Server) -> str:
-    """Return why a server has no scripts, as a sentence."""
-    if not is_installed():
-        return NOT_INSTALLED
-    if server.listing.scripts == "off":
-        return 'write "listing": {"scripts": "also"} into the configuration of the server'
-    return "one of its tools has the name of a tool by which the hub runs scripts, or it has no tools"
+def _endpoint(server: Server) -> str:
+    """Return the name of a server below /mcp, "" for all servers."""
+    return "" if isinstance(server, Aggregate) else server.name
 
 
 def script_trials_blueprint(site: Site) -> Blueprint:
-    """The routes of `/servers/<name>/script`."""
+    """The routes of `/servers/<name>/script` and `/toolsets/mcp/script`."""
     views = _ScriptTrialViews(site)
     blueprint = Blueprint("script_trials", __name__)
     blueprint.add_url_rule("/servers/<name>/script", "show", views.show)
     blueprint.add_url_rule("/servers/<name>/script", "run", views.run, methods=["POST"])
+    blueprint.add_url_rule(PAGE_OF_ALL, "show_all", views.show_all)
+    blueprint.add_url_rule(PAGE_OF_ALL, "run_all", views.run_all, methods=["POST"])
     return blueprint

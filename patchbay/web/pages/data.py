@@ -15,6 +15,8 @@ from urllib.parse import quote
 from patchbay.app_uris import APP_SCHEME
 from patchbay.caller_accounts.credentials import PAGE
 from patchbay.caller_accounts.ways import WAYS
+from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.script_tools import NOT_INSTALLED, is_installed
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
@@ -308,3 +310,16 @@ def describe_type(schema: Any, depth: int = 3) -> str:
         inner = describe_type(schema.get("items"), depth - 1)
         return "list" if inner == "any" else f"list of {PLURALS.get(inner, inner)}"
     return f"{kind} ({schema['format']})" if "format" in schema else str(kind)
+
+
+def explain_no_scripts(server: Server) -> str:
+    """Return why a server, or all servers together, run no scripts, and how they do; empty where scripts run."""
+    if not is_installed():
+        return NOT_INSTALLED
+    if server.has_scripts:
+        return ""
+    if server.listing.scripts != "off":
+        return "one of its tools has the name of a tool by which the hub runs scripts, or it has no tools"
+    if isinstance(server, Aggregate):
+        return 'write "scripts": "also" into the variable listing'
+    return 'write "listing": {"scripts": "also"} into the configuration of the server'

@@ -21,7 +21,7 @@ from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL
 from patchbay.store import Store
 from patchbay.web.pages.answers import content_answer
-from patchbay.web.pages.data import endpoint_path, page_path, server_status
+from patchbay.web.pages.data import endpoint_path, explain_no_scripts, page_path, server_status
 from patchbay.web.pages.entries import page_entries
 from patchbay.web.pages.hosted_clients import list_missing
 from patchbay.web.pages.site import Site, base_url
@@ -59,7 +59,8 @@ def instruction_page(site: Site) -> Response:
         "snippets": list_snippets(site, "", url),
         "hosted": list_missing(site.settings, base_url()),
     }
-    return content_answer(site, "mcp/instruction.html", "mcp", data)
+    why = explain_no_scripts(site.visible.aggregate())
+    return content_answer(site, "mcp/instruction.html", "mcp", data, no_scripts=why)
 
 
 def use_page(site: Site, address: str) -> Response:

@@ -11,11 +11,12 @@ from patchbay.activity.records import Filter
 from tests.hubs import Hub
 from tests.scripting.closing import FILES
 from tests.scripting.hubs import SCRIPTED
-from tests.web.browsing import BROWSER, links, read, read_json
+from tests.web.browsing import BROWSER, links, read, read_json, set_variable
 from tests.web.operator.test_editing import csrf
 from tests.wire.hostile import Reader
 
 PAGE = "/servers/git/script"
+ALL = "/toolsets/mcp/script"
 CALLS = ("issues.find(folder='/a')", "issues.close(folder='/a', number=1)")
 
 
@@ -62,6 +63,35 @@ def test_a_server_without_scripts_says_how_it_gets_them(hub: Hub) -> None:
     assert "/servers/plain/script" not in links(read(hub, "/servers/plain"))
     assert '"listing": {"scripts": "also"}' in Reader(read(hub, "/servers/plain/script")).text
     assert read_json(hub.client.get("/servers/plain/script.json"))["functions"] == ""
+
+
+def test_a_script_is_tried_on_the_tools_of_all_servers(tmp_path: Path) -> None:
+    """Issue 55: the endpoint /mcp has the same field as a server."""
+    hub = Hub(tmp_path, SCRIPTED).log_in()
+    try:
+        set_variable(hub, "listing", b'{"scripts": "also"}', "scripts at /mcp")
+        hub.catalogue.refresh()
+        assert ALL in links(read(hub, "/mcp")) and ALL in links(read(hub, "/toolsets/mcp"))
+        shown = read(hub, ALL)
+        assert "# import git" in Reader(shown).text and "# import release" in Reader(shown).text
+        code = "import git\nimport release\nlen(await git.log(count=most)) + len(await release.history(count=1))"
+        fields = {"csrf": csrf(hub, ALL), "code": code, "inputs": "most=3", "action": "run"}
+        answer = hub.client.post(ALL, data=fields, headers=BROWSER)
+        assert answer.status_code == 200 and "Value:4 " in " ".join(Reader(answer.text).text.split())
+        (record,) = hub.activity.recent(Filter(tool="run_script"), 1).records
+        assert f"/activity/runs/{record.run}" in links(answer.text) and record.server == "patchbay"
+        assert "release.history" in read(hub, f"/activity/runs/{record.run}")
+    finally:
+        hub.close()
+
+
+def test_the_page_of_all_servers_says_how_it_gets_scripts(hub: Hub) -> None:
+    shown = read(hub, ALL)
+    assert 'The address /mcp runs no scripts: Write "scripts": "also" into the variable listing.' in Reader(shown).text
+    assert "/variables/listing" in links(shown) and "<textarea" not in shown
+    assert 'Write "scripts": "also" into the variable listing.' in Reader(read(hub, "/mcp")).text
+    found = read_json(hub.client.get(f"{ALL}.json"))
+    assert found["server"] is None and found["why"] and found["functions"] == ""
 
 
 def test_a_script_with_markup_is_text(hub: Hub) -> None:
