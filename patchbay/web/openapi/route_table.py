@@ -83,7 +83,8 @@ class Query:
 class Route:
     """One route. `path` is in the form of Flask; `json` is the schema of its JSON response, None when it has no JSON.
 
-    `page` means that the route also has HTML, and JSON at `json_path`, or else at the path with `.json` at the end.
+    `page` means that the route also has HTML; with GET, it has JSON at `twin`, or else at the path with `.json` at the
+    end.
     `body` maps media types of requests to schemas. `status` lists the status codes of success. `other` is the media
     type of a response that is neither JSON nor HTML.
     """
@@ -103,6 +104,6 @@ class Route:
     @property
     def suffixed(self) -> str:
         """The path of its JSON in the form of Flask; empty when the JSON has no path of its own."""
-        if not self.page or self.json is None:
+        if not self.page or self.json is None or self.method != "GET":
             return ""
         return self.twin or ("/index.json" if self.path == "/" else f"{self.path}.json")
