@@ -190,7 +190,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
 LOADED_LATER: dict[str, tuple[str, ...]] = {
     "a job": ("procrastinate", "patchbay.stores.postgresql.jobs"),
     "a page": (
-        *("patchbay.web.blueprints", "patchbay.web.pages", "patchbay.web.rendering", "patchbay.web.pages.site"),
+        *("patchbay.web.blueprints", "patchbay.web.pages", "patchbay.web.rendering", "patchbay.web.site.site"),
         *("markdown_it", "nh3", "prometheus_client", "pygments"),
     ),
     "a sign-in": (

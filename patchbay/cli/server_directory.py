@@ -30,7 +30,7 @@ from patchbay.suggestions import describe_unknown_name
 from patchbay.topics import BOOT
 from patchbay.upstreams.connections.standing_connections import StandingConnections
 from patchbay.upstreams.standing import MountContext
-from patchbay.web.pages.data import describe_server, summarize_server
+from patchbay.web.site.data import describe_server, summarize_server
 
 _ADDRESS = re.compile(r"(?:https?://[^/]+)?[/@]?(?:mcp/)?([^/]+)(?:/.*)?")
 """The forms of an address in which the name of a server is taken for it: `/mcp/git`, `git/log`, a URL."""

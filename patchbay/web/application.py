@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from patchbay.access.people.accounts import Accounts
     from patchbay.protocol.inspection import InspectedServers
     from patchbay.web.late_pages import LatePages
-    from patchbay.web.pages.site import Site
+    from patchbay.web.site.site import Site
 
 
 @dataclass(slots=True)

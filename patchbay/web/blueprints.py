@@ -64,7 +64,6 @@ from patchbay.web.pages.script_runs import script_runs_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
-from patchbay.web.pages.site import Site
 from patchbay.web.pages.usage import use_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.people.account import account_blueprint
@@ -75,6 +74,7 @@ from patchbay.web.people.providers import find_new_proof, providers_blueprint
 from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
+from patchbay.web.site.site import Site
 from patchbay.web.upstreams.applicants import Applicants
 from patchbay.web.upstreams.pages import upstreams_blueprint
 

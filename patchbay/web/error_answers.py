@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, encode
-from patchbay.web.pages.site import Site, html_response
+from patchbay.web.site.site import Site, html_response
 from patchbay.wire.replies.accept import wants_html
 
 log = logging.getLogger(__name__)

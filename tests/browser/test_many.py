@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 from playwright.sync_api import Browser, expect
 
-from patchbay.web.pages.data import ITEMS_PER_PAGE
+from patchbay.web.site.data import ITEMS_PER_PAGE
 from tests.browser.tabs import BOUND, Tab
 from tests.many_servers import LARGEST, SERVERS, TOOLS, name_of, tools_of, write_servers
 from tests.serving.running import running

@@ -17,8 +17,8 @@ from patchbay.views.hidden_characters import escape_hidden_characters
 from patchbay.web.access.approval_words import describe_call, describe_questions
 from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.answers import json_answer, render_answer, wants_json
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import json_answer, render_answer, wants_json
+from patchbay.web.site.site import Site
 
 PAGE, HOME = "/approvals", "/"
 APPROVE, TICKED, REFUSE = "approve", "ticked", "refuse"

@@ -8,8 +8,8 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.audit.chain import first_row, newest_rows, read_newest_lines, texts_of
 from patchbay.access.audit.verification import ChainVerification, verify
-from patchbay.web.pages.answers import check_number, render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import check_number, render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/audit"
 

@@ -36,9 +36,9 @@ from patchbay.web.access.grant_table import (
 )
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import parse_number, render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.text_comparison import compare
+from patchbay.web.site.answers import parse_number, render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/access"
 SAVE, REMOVE, REPLACE = "save", "remove", "replace"

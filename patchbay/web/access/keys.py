@@ -10,8 +10,8 @@ from patchbay.access.grant_matches import describe_unmatched, entry_finder
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/access/keys"
 MAKE, REVOKE = "make", "revoke"

@@ -19,8 +19,8 @@ from patchbay.access.quotas import Quotas
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.topics import USAGE_ASKED, USAGE_TOLD
 from patchbay.web.api.worker_answers import WorkerAnswers, hub_digest
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/access/usage"
 

@@ -10,8 +10,8 @@ from flask import Blueprint, Response
 from patchbay.errors import InvalidParams
 from patchbay.protocol.webhooks.subscriptions import Progress, Webhook, Webhooks
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/webhooks"
 SEND, END = "send", "end"

@@ -17,8 +17,8 @@ from patchbay.access.principals import LOCAL_ID
 from patchbay.cid import cid_of_digest
 from patchbay.errors import InvalidRequest, PatchbayError, Refused, TooLarge
 from patchbay.settings import OPEN
-from patchbay.web.pages.answers import json_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.bodies import Unsupported, pass_on_body
 from patchbay.wire.requests.security import check_same_origin
 from patchbay.wire.requests.wsgi import request_of

@@ -23,10 +23,10 @@ from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.settings import SHARED
 from patchbay.topics import VARIABLES
-from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.cid import ContentPages
-from patchbay.web.pages.site import Site, UnknownVariable
 from patchbay.web.rendering.content_kinds import image_type
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site, UnknownVariable
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.requests.bodies import read_body
 from patchbay.wire.requests.security import SANDBOX_CSP

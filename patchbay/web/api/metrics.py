@@ -34,7 +34,7 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.store import Store
 from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
 from patchbay.web.api.worker_answers import WorkerAnswers, hub_digest
-from patchbay.web.pages.site import Site, has_entry
+from patchbay.web.site.site import Site, has_entry
 
 
 class WorkerMetrics:

@@ -29,7 +29,7 @@ from patchbay.jsonrpc import Result, dump_json, parse
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import ToolRun, find_tool, run_tool
 from patchbay.views.fold import format_value
-from patchbay.web.pages.site import Site
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.bodies import Unsupported, media_type, read_body
 from patchbay.wire.requests.security import SANDBOX_CSP, check_same_origin

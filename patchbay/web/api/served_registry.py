@@ -17,10 +17,10 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.settings import OPEN
 from patchbay.topics import SERVED
-from patchbay.web.pages.answers import json_answer
 from patchbay.web.pages.public_documents import allow_all_origins, answer_document
 from patchbay.web.pages.server_cards import make_card, namespace
-from patchbay.web.pages.site import Site, base_url
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site, base_url
 from patchbay.wire.requests.public_paths import REGISTRY_PATH
 
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"

@@ -21,9 +21,9 @@ from patchbay.web.documents.reader import make_linker
 from patchbay.web.documents.rendering import page_of, render_document
 from patchbay.web.operator.changes import explain_refusal, read_draft_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.time_limits import TookTooLong
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 SAMPLE_DOCUMENT = "---\ntitle: A new document\n---\n\n# A new document\n"
 

@@ -19,7 +19,7 @@ from patchbay.documents.index import Document, DocumentRow
 from patchbay.documents.paths import uri_of
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.site import Site
+from patchbay.web.site.site import Site
 
 FIRST_SCAN_SECONDS = 5.0
 """Seconds that a page waits for the first scan of a folder; then it shows the documents that are known so far."""

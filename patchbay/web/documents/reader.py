@@ -22,9 +22,9 @@ from patchbay.hosts.path_prefix import add_prefix
 from patchbay.web.documents.libraries import ShownLibrary, find_library
 from patchbay.web.documents.rendering import page_of, render_document, resolve_path
 from patchbay.web.operator.changes import explain_refusal
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.text_comparison import compare
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 MAX_RESULTS = 50
 """Documents of one search on the page, at most."""

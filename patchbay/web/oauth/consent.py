@@ -29,8 +29,8 @@ from patchbay.errors import InvalidParams, PatchbayError, Refused
 from patchbay.web.oauth.authorization_server import HubServer, approve
 from patchbay.web.oauth.requests import HubRequest, read_query, unique
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_base_url
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.security import CSP
 
 CONSENT_SECONDS = 600

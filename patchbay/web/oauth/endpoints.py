@@ -30,10 +30,10 @@ from patchbay.web.oauth.authorization_server import HubServer
 from patchbay.web.oauth.consent import Consent
 from patchbay.web.oauth.programs import ALGORITHMS, CLIENT_CREDENTIALS
 from patchbay.web.oauth.requests import read_token_form
-from patchbay.web.pages.answers import json_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.people.sign_in import check_sign_in
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.bodies import check_json, read_body
 from patchbay.wire.requests.wsgi import request_of
 

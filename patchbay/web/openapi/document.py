@@ -16,7 +16,7 @@ from patchbay import __version__
 from patchbay.web.openapi.route_shapes import SCHEMAS
 from patchbay.web.openapi.route_table import TEXT, Query, Route, Schema, schema_ref
 from patchbay.web.openapi.routes import ALL_ROUTES
-from patchbay.web.pages.answers import json_answer
+from patchbay.web.site.answers import json_answer
 
 JSON = "application/json"
 DESCRIPTION = (

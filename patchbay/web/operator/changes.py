@@ -13,7 +13,7 @@ from flask import request
 from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
 from patchbay.errors import Refused
 from patchbay.web.operator.login import MAX_FIELDS, read_form
-from patchbay.web.pages.site import Site
+from patchbay.web.site.site import Site
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.requests.security import check_same_origin
 

@@ -28,13 +28,13 @@ from patchbay.web.operator.changes import (
     read_draft_form,
 )
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.data import describe_tool, page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server
 from patchbay.web.pages.server import describe_impact
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import excerpt
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.data import describe_tool, page_path
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.wsgi import request_of
 

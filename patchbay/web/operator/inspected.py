@@ -25,7 +25,7 @@ from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
 from patchbay.topics import NAMES_CHANGED
-from patchbay.web.pages.data import describe_server, page_path
+from patchbay.web.site.data import describe_server, page_path
 
 MAX_FORM_BYTES = 64 * 1024
 """Bytes of a form of these pages, at most."""

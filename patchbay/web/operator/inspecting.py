@@ -34,9 +34,9 @@ from patchbay.web.operator.inspected import (
     mount_server,
 )
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.answers import parse_number, render_answer
-from patchbay.web.pages.data import ITEMS_PER_PAGE
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import parse_number, render_answer
+from patchbay.web.site.data import ITEMS_PER_PAGE
+from patchbay.web.site.site import Site
 from patchbay.wire.endpoints.mcp import McpOverHttp
 from patchbay.wire.replies.accept import wants_html
 from patchbay.wire.replies.reply import Reply

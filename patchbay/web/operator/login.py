@@ -19,8 +19,8 @@ from werkzeug.http import parse_options_header
 
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyWrongTokens
-from patchbay.web.pages.answers import is_json_address, render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import is_json_address, render_answer
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.bodies import Unsupported, drop_body, media_type, read_body
 from patchbay.wire.requests.security import check_same_origin
 from patchbay.wire.requests.wsgi import request_of

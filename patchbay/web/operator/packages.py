@@ -10,7 +10,7 @@ from patchbay.errors import InvalidParams
 from patchbay.web.operator.changes import read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.site import Site
+from patchbay.web.site.site import Site
 
 
 def packages_blueprint(site: Site) -> Blueprint:

@@ -29,9 +29,9 @@ from patchbay.settings import Settings
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.line_boxes import add_ticked_lines, check_lines_shown, list_lines
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import render_answer, wants_json
-from patchbay.web.pages.data import page_path
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer, wants_json
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.wsgi import request_of
 

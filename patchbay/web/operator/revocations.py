@@ -12,8 +12,8 @@ from flask import Blueprint, Response, request
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/history/revoke"
 

@@ -18,9 +18,9 @@ from patchbay.access.secrets.records import ListedSecret, Secrets
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.data import page_path
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 
 PAGE = "/secrets"
 SET, REMOVE = "set", "remove"

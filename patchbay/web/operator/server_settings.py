@@ -39,10 +39,10 @@ from patchbay.web.operator.changes import find_author, follow_folder, read_draft
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.pasting import check_public
 from patchbay.web.operator.settings_fields import MAX_TOOLS, FormField, list_sections, set_value, unshown_names
-from patchbay.web.pages.answers import wants_json
-from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import wants_json
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.wsgi import request_of
 

@@ -22,9 +22,9 @@ from patchbay.processes.confinement.denials import READS, WRITES
 from patchbay.settings import hub_places
 from patchbay.web.operator.changes import find_author, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.site import Site
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 
 ON, OFF, RESTART, REMOVE, RESTORE, NETWORK = "on", "off", "restart", "remove", "restore", "network"
 LISTED, UNLISTED = "listed", "unlisted"

@@ -54,10 +54,10 @@ from patchbay.web.operator.toolset_form import (
     write_value,
 )
 from patchbay.web.operator.toolset_scripts import CHOICE, describe_choice, has_own_choice, offer_choice, read_choice
-from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
-from patchbay.web.pages.data import page_path
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.templates import format_json
+from patchbay.web.site.answers import is_json_address, render_answer, wants_json
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 
 PAGE = "/toolsets"
 

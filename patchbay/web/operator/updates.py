@@ -21,9 +21,9 @@ from patchbay.kinds.program_places import program_places
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.registry import PAGE as REGISTRY
-from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.attention import store_newest
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer, wants_json
+from patchbay.web.site.site import Site
 
 PAGE = f"{REGISTRY}/updates"
 

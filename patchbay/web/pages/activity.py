@@ -32,10 +32,10 @@ from patchbay.web.pages.activity_numbers import (
     most_called_tools,
     slowest_tools,
 )
-from patchbay.web.pages.answers import check_number, json_answer, render_answer
-from patchbay.web.pages.data import page_path
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration, list_spots
+from patchbay.web.site.answers import check_number, json_answer, render_answer
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 from patchbay.wire.replies.accept import STREAM
 
 MAX_RECORDS = 1000

@@ -15,9 +15,9 @@ from patchbay.pins.documents import Pin, parse_document
 from patchbay.pins.records import load_pins
 from patchbay.store import Store
 from patchbay.topics import PINS, SERVED
-from patchbay.web.pages.data import page_path
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
+from patchbay.web.site.data import page_path
 
 MAX_BROKEN_ENTRIES = 20
 """Entries on one page, at most."""

@@ -14,11 +14,11 @@ from flask import Response, request
 
 from patchbay.catalogue.contents.links import IncomingLink, Links
 from patchbay.kind import kind_named
-from patchbay.web.pages.answers import json_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import decode_text, detect_kind, hex_dump, image_type
 from patchbay.web.rendering.highlighting import highlight_source
 from patchbay.web.rendering.markdown import MAX_RENDERED_CHARACTERS, render_nodes
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site
 
 EXTENSIONS = {"json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
 

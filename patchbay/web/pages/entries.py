@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.errors import PatchbayError
-from patchbay.web.pages.answers import check_number
-from patchbay.web.pages.data import ITEMS_PER_PAGE
+from patchbay.web.site.answers import check_number
+from patchbay.web.site.data import ITEMS_PER_PAGE
 
 MAX_FIND_CHARACTERS = 200
 """Characters of a search in the entries of a server, at most."""

@@ -18,11 +18,11 @@ from patchbay.topics import SERVERS
 from patchbay.web.access.approval_words import describe_questions
 from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
-from patchbay.web.pages.answers import list_answer, render_answer
 from patchbay.web.pages.attention import Attention
 from patchbay.web.pages.mcp import list_snippets, mend_values
 from patchbay.web.pages.schedules import list_failed_schedules
-from patchbay.web.pages.site import Site, base_url
+from patchbay.web.site.answers import list_answer, render_answer
+from patchbay.web.site.site import Site, base_url
 
 
 class _HomeViews:

@@ -18,9 +18,9 @@ from patchbay.protocol.hub_services import HubServices
 from patchbay.setting_values.display import display_value
 from patchbay.settings import PREFIX, Settings
 from patchbay.topics import VARIABLES
-from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.schedules import list_failed_schedules
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/settings"
 

@@ -11,8 +11,8 @@ from werkzeug.exceptions import NotFound
 
 from patchbay.cid import cid_of
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.icons import find_icon
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.security import SANDBOX_CSP
 
 CACHE_CONTROL = "private, no-cache"

@@ -20,14 +20,14 @@ from patchbay.hosts.names import is_loopback
 from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL
 from patchbay.store import Store
-from patchbay.web.pages.answers import content_answer
-from patchbay.web.pages.data import endpoint_path, explain_no_scripts, page_path, server_status
 from patchbay.web.pages.entries import page_entries
 from patchbay.web.pages.hosted_clients import list_missing
-from patchbay.web.pages.site import Site, base_url
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
+from patchbay.web.site.answers import content_answer
+from patchbay.web.site.data import endpoint_path, explain_no_scripts, page_path, server_status
+from patchbay.web.site.site import Site, base_url
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import CSP_WITH_APPS
 from patchbay.wire.requests.wsgi import request_of

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from flask import Blueprint, Response
 
 from patchbay.coordination.nodes import living_nodes
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/nodes"
 

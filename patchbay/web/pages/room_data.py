@@ -18,7 +18,7 @@ from patchbay.rooms.record.contents import join
 from patchbay.rooms.record.envelope import HUB
 from patchbay.rooms.room import Room
 from patchbay.views.hidden_characters import show_hidden_characters
-from patchbay.web.pages.data import describe_tool
+from patchbay.web.site.data import describe_tool
 
 Json = dict[str, Any]
 

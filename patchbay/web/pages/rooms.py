@@ -30,7 +30,6 @@ from patchbay.web.api.room_stream import stream_room_changes
 from patchbay.web.operator.changes import explain_refusal, read_change_form
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.activity import TooManyStreams
-from patchbay.web.pages.answers import check_number, render_answer
 from patchbay.web.pages.room_data import (
     MAX_SHOWN_ITEMS,
     draw_calls,
@@ -40,8 +39,9 @@ from patchbay.web.pages.room_data import (
     list_tools,
     summarize_state,
 )
-from patchbay.web.pages.site import Site, base_url
 from patchbay.web.rendering.plots import format_duration
+from patchbay.web.site.answers import check_number, render_answer
+from patchbay.web.site.site import Site, base_url
 from patchbay.wire.replies.accept import STREAM
 from patchbay.wire.requests.authentication import is_local_request
 from patchbay.wire.requests.security import check_same_origin

@@ -12,9 +12,9 @@ from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.schedules.schedules import Schedule
 from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import local_path, read_form, redirect_to
-from patchbay.web.pages.answers import render_answer, wants_json
-from patchbay.web.pages.data import page_path
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import render_answer, wants_json
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 
 PAGE = "/schedules"
 

@@ -21,9 +21,9 @@ from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
 from patchbay.web.operator.changes import explain_refusal, read_change_form
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.plots import format_duration
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/activity/runs"
 

@@ -15,10 +15,10 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.directory import KINDS, DirectoryEntry, entry_names, without_marks
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
-from patchbay.web.pages.answers import list_answer
-from patchbay.web.pages.data import page_path
 from patchbay.web.pages.entries import entry_link
-from patchbay.web.pages.site import Site
+from patchbay.web.site.answers import list_answer
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
 
 Places = Mapping[tuple[str, str, str], int]
 """Server, kind and name of an entry -> its number among its kind on the page of its server."""

@@ -19,9 +19,9 @@ from patchbay.catalogue.aggregate import NAME_OF_ALL, Aggregate
 from patchbay.catalogue.servers import Server
 from patchbay.messages.versions import REVISIONS
 from patchbay.settings import OPEN
-from patchbay.web.pages.data import endpoint_path
 from patchbay.web.pages.public_documents import allow_all_origins, answer_document
-from patchbay.web.pages.site import Site, base_url
+from patchbay.web.site.data import endpoint_path
+from patchbay.web.site.site import Site, base_url
 
 CARD_TYPE, CATALOGUE_TYPE = "application/mcp-server-card+json", "application/ai-catalog+json"
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"

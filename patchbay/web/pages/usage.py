@@ -16,9 +16,9 @@ from patchbay.activity.records import Filter
 from patchbay.activity.usage import GROUPS, MAX_COUNTED_CALLS, MAX_SEARCHED_CALLS, UsageTable, count_usage, format_csv
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.activity import PERIODS, requested_filter
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.plots import format_duration
+from patchbay.web.site.answers import render_answer
+from patchbay.web.site.site import Site
 
 PAGE = "/activity/usage"
 

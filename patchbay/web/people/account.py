@@ -21,11 +21,11 @@ from patchbay.access.providers.sign_ins import ProviderSignIns
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.errors import InvalidParams, Refused
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import is_json_address, json_answer, render_answer, wants_json
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.providers import describe_outside
 from patchbay.web.people.sign_in import check_sign_in
+from patchbay.web.site.answers import is_json_address, json_answer, render_answer, wants_json
+from patchbay.web.site.site import Site
 from patchbay.web.upstreams.pages import describe_account as describe_upstream
 from patchbay.web.upstreams.pages import revoke_account
 

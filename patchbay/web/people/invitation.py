@@ -10,10 +10,10 @@ from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import json_answer, render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, public_origin
 from patchbay.web.people.sign_in import check_sign_in
+from patchbay.web.site.answers import json_answer, render_answer
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.security import check_same_origin
 
 

@@ -12,11 +12,11 @@ from patchbay.access.providers.provider import Provider
 from patchbay.access.providers.sign_ins import ProviderSignIns
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import list_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import public_base_url
 from patchbay.web.people.providers import describe_outside
 from patchbay.web.people.sign_in import check_sign_in
+from patchbay.web.site.answers import list_answer
+from patchbay.web.site.site import Site
 
 
 class _PeopleViews:

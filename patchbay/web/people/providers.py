@@ -24,10 +24,10 @@ from patchbay.access.tokens.problems import IssuerUnavailable, WrongToken
 from patchbay.errors import Refused
 from patchbay.limits import AddressCounter
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
-from patchbay.web.pages.answers import json_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, hub_address
 from patchbay.web.people.sign_in import check_sign_in, refuse_sign_in
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site
 
 log = logging.getLogger(__name__)
 

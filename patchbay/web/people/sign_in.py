@@ -23,9 +23,9 @@ from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.errors import InvalidParams, PatchbayError, Refused
 from patchbay.settings import Settings
 from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
-from patchbay.web.pages.answers import json_answer, render_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, hub_address, public_origin
+from patchbay.web.site.answers import json_answer, render_answer
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.bodies import drop_body
 from patchbay.wire.requests.security import check_same_origin
 from patchbay.wire.requests.wsgi import request_of

@@ -17,7 +17,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
 from patchbay.hosts.names import authority
-from patchbay.web.pages.site import Site, html_response
+from patchbay.web.site.site import Site, html_response
 
 MAX_POLICY_CHARACTERS = 16_000
 """Characters of the sources that a frame is asked for, at most."""

@@ -10,12 +10,12 @@ from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams, TooLarge
 from patchbay.kind import kind_named
-from patchbay.web.pages.answers import json_answer
-from patchbay.web.pages.site import Site
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import MAX_COLOURED_CHARACTERS, colour_lines
 from patchbay.web.rendering.markdown import MAX_RENDERED_CHARACTERS, MAX_RENDERING_SECONDS, render_nodes
 from patchbay.web.rendering.time_limits import run_within
+from patchbay.web.site.answers import json_answer
+from patchbay.web.site.site import Site
 from patchbay.wire.requests.bodies import read_body
 from patchbay.wire.requests.security import check_same_origin
 from patchbay.wire.requests.wsgi import request_of

@@ -20,8 +20,8 @@ from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.access.upstreams.sign_ins import SIGN_IN_SECONDS, Applicant, make_browser_secret
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import Browsers, is_over_tls, public_base_url
+from patchbay.web.site.site import Site
 
 
 class Applicants:

@@ -20,9 +20,9 @@ from patchbay.catalogue.servers import Server
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, UnknownServer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
-from patchbay.web.pages.answers import json_answer, render_answer, wants_json
-from patchbay.web.pages.site import Site
 from patchbay.web.people.browsers import public_base_url
+from patchbay.web.site.answers import json_answer, render_answer, wants_json
+from patchbay.web.site.site import Site
 from patchbay.web.upstreams.applicants import Applicants
 
 CONNECT, DISCONNECT = "connect", "disconnect"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from patchbay.web.pages.data import ITEMS_PER_PAGE
+from patchbay.web.site.data import ITEMS_PER_PAGE
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, links, read, read_json
 from tests.wire.hostile import Reader

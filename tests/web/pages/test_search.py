@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from patchbay.embeddings.selection import select
 from patchbay.web.openapi.route_shapes import SCHEMAS
-from patchbay.web.pages.data import ITEMS_PER_PAGE
+from patchbay.web.site.data import ITEMS_PER_PAGE
 from tests.embeddings.small_models import make_model
 from tests.hubs import Hub
 from tests.waiting import until

@@ -14,8 +14,8 @@ import yaml
 
 from patchbay.client.applications.own_entry import stdio_command
 from patchbay.settings import Settings
-from patchbay.web.pages.data import MAX_SCHEMA_ROWS, describe_type, property_row, schema_rows
 from patchbay.web.rendering.snippets import TERMINAL, snippets
+from patchbay.web.site.data import MAX_SCHEMA_ROWS, describe_type, property_row, schema_rows
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ from patchbay.kinds.confinement_description import protections
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
-from patchbay.web.pages.data import describe_isolation, describe_problem, describe_server, summarize_server
-from patchbay.web.pages.navigation import Reader, Waiting, count_ailing, describe_navigation
 from patchbay.web.rendering.templates import Pages
+from patchbay.web.site.data import describe_isolation, describe_problem, describe_server, summarize_server
+from patchbay.web.site.navigation import Reader, Waiting, count_ailing, describe_navigation
 from patchbay.wire.requests.base_urls import find_base_url
 from patchbay.wire.requests.wsgi import request_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from patchbay.web.pages.navigation import Reader, Waiting, describe_navigation
+from patchbay.web.site.navigation import Reader, Waiting, describe_navigation
 from tests.access.team import new_key, set_grants
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER

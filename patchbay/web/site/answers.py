@@ -13,7 +13,7 @@ from flask import Response, request
 
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import dump_json
-from patchbay.web.pages.site import Site
+from patchbay.web.site.site import Site
 from patchbay.wire.replies.accept import wants_html
 
 
