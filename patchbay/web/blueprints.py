@@ -47,7 +47,6 @@ from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.operator.switching import switching_blueprint
-from patchbay.web.operator.toolsets import toolsets_blueprint
 from patchbay.web.operator.updates import updates_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
@@ -75,6 +74,7 @@ from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
 from patchbay.web.site.site import Site
+from patchbay.web.toolsets.toolsets import toolsets_blueprint
 from patchbay.web.upstreams.applicants import Applicants
 from patchbay.web.upstreams.pages import upstreams_blueprint
 

@@ -21,11 +21,11 @@ from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import find_tool, run_tool
 from patchbay.web.operator.changes import explain_refusal, read_draft_form
-from patchbay.web.operator.toolset_form import read_arguments
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.site.answers import render_answer
 from patchbay.web.site.data import explain_no_scripts, page_path
 from patchbay.web.site.site import Site
+from patchbay.web.toolsets.form import read_arguments
 
 WAY = "page"
 """The entry point in the records of these runs."""

@@ -41,7 +41,11 @@ from patchbay.web.operator.changes import (
     read_draft_form,
 )
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.operator.toolset_form import (
+from patchbay.web.rendering.templates import format_json
+from patchbay.web.site.answers import is_json_address, render_answer, wants_json
+from patchbay.web.site.data import page_path
+from patchbay.web.site.site import Site
+from patchbay.web.toolsets.form import (
     PATTERNS,
     RESULT,
     SCRIPT_ROW,
@@ -53,11 +57,7 @@ from patchbay.web.operator.toolset_form import (
     without_taken_script,
     write_value,
 )
-from patchbay.web.operator.toolset_scripts import CHOICE, describe_choice, has_own_choice, offer_choice, read_choice
-from patchbay.web.rendering.templates import format_json
-from patchbay.web.site.answers import is_json_address, render_answer, wants_json
-from patchbay.web.site.data import page_path
-from patchbay.web.site.site import Site
+from patchbay.web.toolsets.scripts import CHOICE, describe_choice, has_own_choice, offer_choice, read_choice
 
 PAGE = "/toolsets"
 
