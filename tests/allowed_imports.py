@@ -10,7 +10,7 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
     "patchbay/assembly.py": ("python.workers.worker_pool",),
     "patchbay/cli/server_directory.py": ("python.workers.worker_pool",),
     "patchbay/protocol/hub_services.py": ("python.workers.worker_pool",),
-    "patchbay/web/operator/pasting.py": ("openapi.configuration",),
+    "patchbay/web/mounting/pasting.py": ("openapi.configuration",),
 }
 """The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""
 

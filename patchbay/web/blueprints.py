@@ -33,6 +33,9 @@ from patchbay.web.compressed_files import add_compression
 from patchbay.web.documents.editing import document_editing_blueprint
 from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.mounting.pasting import pasting_blueprint
+from patchbay.web.mounting.registry import registry_blueprint
+from patchbay.web.mounting.updates import updates_blueprint
 from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
 from patchbay.web.openapi.document import add_json_addresses, openapi_blueprint
 from patchbay.web.openapi.json_links import add_prefix_to_links
@@ -40,14 +43,11 @@ from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.packages import packages_blueprint
-from patchbay.web.operator.pasting import pasting_blueprint
 from patchbay.web.operator.pins import pins_blueprint
-from patchbay.web.operator.registry import registry_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.operator.switching import switching_blueprint
-from patchbay.web.operator.updates import updates_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.attention import Attention

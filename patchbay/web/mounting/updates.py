@@ -18,9 +18,9 @@ from patchbay.client.registry.packages import MountedPackage, mounted_packages, 
 from patchbay.client.registry.versions import is_newer
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.kinds.program_places import program_places
+from patchbay.web.mounting.registry import PAGE as REGISTRY
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.operator.registry import PAGE as REGISTRY
 from patchbay.web.pages.attention import store_newest
 from patchbay.web.site.answers import render_answer, wants_json
 from patchbay.web.site.site import Site

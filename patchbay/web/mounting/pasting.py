@@ -36,8 +36,8 @@ from patchbay.kinds.program_places import program_places
 from patchbay.kinds.program_proposals import Proposal
 from patchbay.settings import Settings, whole_environment
 from patchbay.upstreams.configuration import OPENAPI, UPSTREAM, mount_of
+from patchbay.web.mounting.line_boxes import add_ticked_lines, list_lines
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
-from patchbay.web.operator.line_boxes import add_ticked_lines, list_lines
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.secrets import PAGE as SECRETS_PAGE
 from patchbay.web.site.answers import render_answer, wants_json

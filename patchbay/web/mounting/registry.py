@@ -26,8 +26,8 @@ from patchbay.client.registry.offers import Offer, RegisteredServer, RegistryInp
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused
 from patchbay.kinds.program_proposals import Proposal
 from patchbay.settings import Settings
+from patchbay.web.mounting.line_boxes import add_ticked_lines, check_lines_shown, list_lines
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
-from patchbay.web.operator.line_boxes import add_ticked_lines, check_lines_shown, list_lines
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.site.answers import render_answer, wants_json
 from patchbay.web.site.data import page_path

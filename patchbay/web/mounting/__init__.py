@@ -1,0 +1,1 @@
+"""Pages that mount servers: from registries, from pasted configurations, and newer packages of mounted ones."""
