@@ -20,7 +20,7 @@ from patchbay.wire.requests.authentication import Authentication
 
 if TYPE_CHECKING:
     from patchbay.access.people.accounts import Accounts
-    from patchbay.protocol.inspection import InspectedServers
+    from patchbay.web.inspection.inspected_servers import InspectedServers
     from patchbay.web.late_pages import LatePages
     from patchbay.web.site.site import Site
 

@@ -13,7 +13,6 @@ from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.hub_services import HubServices
-from patchbay.protocol.inspection import InspectedServers
 from patchbay.settings import Settings, whole_environment
 from patchbay.syntax import SYNTAX_LOCK
 from patchbay.web.access.approvals import approvals_blueprint
@@ -33,6 +32,8 @@ from patchbay.web.compressed_files import add_compression
 from patchbay.web.documents.editing import document_editing_blueprint
 from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.inspection.inspected_servers import InspectedServers
+from patchbay.web.inspection.inspecting import inspecting_blueprint
 from patchbay.web.mounting.pasting import pasting_blueprint
 from patchbay.web.mounting.registry import registry_blueprint
 from patchbay.web.mounting.updates import updates_blueprint
@@ -40,7 +41,6 @@ from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
 from patchbay.web.openapi.document import add_json_addresses, openapi_blueprint
 from patchbay.web.openapi.json_links import add_prefix_to_links
 from patchbay.web.operator.editing import editing_blueprint
-from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.packages import packages_blueprint
 from patchbay.web.operator.pins import pins_blueprint

@@ -21,10 +21,10 @@ from patchbay.client.profiles.layouts import parse_profile
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.profiles.updates import record_contract
 from patchbay.errors import ConfigError, UnknownServer
-from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
 from patchbay.topics import NAMES_CHANGED
+from patchbay.web.inspection.inspected_servers import InspectionTarget
 from patchbay.web.site.data import describe_server, page_path
 
 MAX_FORM_BYTES = 64 * 1024

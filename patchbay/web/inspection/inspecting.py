@@ -2,7 +2,7 @@
 
 A link alone never makes the hub contact a server (CVE-2025-49596: a link that started programs). A link fills in the
 form; the operator sends the form, which has a CSRF token; from then on the URL of the page carries a signature of this
-hub. Programs other than browsers need no signature. `protocol/inspection.py` decides which addresses are allowed. Calls
+hub. Programs other than browsers need no signature. `inspected_servers.py` decides which addresses are allowed. Calls
 go to `/inspect/mcp`, an MCP endpoint for the operator. An address holds no secret: `${VAR}` is replaced at connection
 time.
 """
@@ -24,15 +24,15 @@ from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
-from patchbay.web.operator.changes import explain_refusal
-from patchbay.web.operator.inspected import (
+from patchbay.web.inspection.inspected import (
     MAX_FORM_BYTES,
     describe_inspected,
     find_profile_folder,
     keep_profile,
     mount_server,
 )
+from patchbay.web.inspection.inspected_servers import InspectedServers, InspectionDispatcher, InspectionTarget
+from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.site.answers import parse_number, render_answer
 from patchbay.web.site.data import ITEMS_PER_PAGE

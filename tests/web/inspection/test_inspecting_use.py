@@ -15,9 +15,9 @@ import pytest
 
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import UnknownServer
-from patchbay.protocol import inspection
-from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
 from patchbay.settings import Settings, whole_environment
+from patchbay.web.inspection import inspected_servers as inspection
+from patchbay.web.inspection.inspected_servers import InspectedServers, InspectionDispatcher, InspectionTarget
 from tests.hubs import BOTH, Answer, Hub, modern_request
 from tests.waiting import until
 from tests.web.browsing import read_json
