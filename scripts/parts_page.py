@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.stores import open_store
-from patchbay.web.operator.settings_fields import FormField
 from patchbay.web.rendering.templates import Pages
+from patchbay.web.servers.settings_fields import FormField
 from scripts.generated_files import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent

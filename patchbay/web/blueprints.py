@@ -40,28 +40,22 @@ from patchbay.web.mounting.updates import updates_blueprint
 from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
 from patchbay.web.openapi.document import add_json_addresses, openapi_blueprint
 from patchbay.web.openapi.json_links import add_prefix_to_links
-from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.login import operator_blueprint
-from patchbay.web.operator.packages import packages_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
-from patchbay.web.operator.switching import switching_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.attention import Attention
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.hub import hub_blueprint
-from patchbay.web.pages.icons import icons_blueprint
-from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.schedules import list_failed_schedules, schedules_blueprint
 from patchbay.web.pages.script_runs import script_runs_blueprint
 from patchbay.web.pages.search import search_blueprint
-from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
 from patchbay.web.pages.usage import use_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
@@ -73,6 +67,12 @@ from patchbay.web.people.providers import find_new_proof, providers_blueprint
 from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
+from patchbay.web.servers.editing import editing_blueprint
+from patchbay.web.servers.icons import icons_blueprint
+from patchbay.web.servers.mcp import mcp_pages_blueprint
+from patchbay.web.servers.packages import packages_blueprint
+from patchbay.web.servers.server import server_pages_blueprint
+from patchbay.web.servers.switching import switching_blueprint
 from patchbay.web.site.site import Site
 from patchbay.web.toolsets.toolsets import toolsets_blueprint
 from patchbay.web.upstreams.applicants import Applicants

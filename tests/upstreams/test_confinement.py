@@ -16,7 +16,7 @@ from tests.attacks import hostile_program
 from tests.hubs import Hub
 from tests.waiting import until
 from tests.web.browsing import BROWSER, read
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 from tests.wire.hostile import Reader
 
 PROGRAM = Path(hostile_program.__file__ or "")

@@ -18,7 +18,7 @@ from patchbay.documents.errors import BadPath, NoDocument, Unreadable
 from patchbay.documents.index import Document, DocumentRow
 from patchbay.documents.paths import uri_of
 from patchbay.errors import InvalidParams, PatchbayError
-from patchbay.web.pages.mcp import find_shown_server
+from patchbay.web.servers.mcp import find_shown_server
 from patchbay.web.site.site import Site
 
 FIRST_SCAN_SECONDS = 5.0

@@ -23,9 +23,9 @@ from patchbay.topics import PINS
 from patchbay.views.hidden_characters import show_hidden_characters
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import read_upload, redirect_to
-from patchbay.web.pages.server import list_moves
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
+from patchbay.web.servers.server import list_moves
 from patchbay.web.site.answers import json_answer, render_answer, wants_json
 from patchbay.web.site.site import Site
 

@@ -28,8 +28,8 @@ from patchbay.web.operator.changes import explain_refusal, find_author, format_r
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.broken_entries import list_broken_entries
 from patchbay.web.pages.past_roots import image_rows, list_root_changes
-from patchbay.web.pages.server import compare_contents
 from patchbay.web.rendering.differences import Difference, Rows, find_differences, is_boot_image
+from patchbay.web.servers.server import compare_contents
 from patchbay.web.site.answers import render_answer
 from patchbay.web.site.data import page_path
 from patchbay.web.site.site import Site

@@ -19,8 +19,8 @@ from patchbay.web.access.approval_words import describe_questions
 from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.attention import Attention
-from patchbay.web.pages.mcp import list_snippets, mend_values
 from patchbay.web.pages.schedules import list_failed_schedules
+from patchbay.web.servers.mcp import list_snippets, mend_values
 from patchbay.web.site.answers import list_answer, render_answer
 from patchbay.web.site.site import Site, base_url
 

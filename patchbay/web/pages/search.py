@@ -15,7 +15,7 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.directory import KINDS, DirectoryEntry, entry_names, without_marks
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
-from patchbay.web.pages.entries import entry_link
+from patchbay.web.servers.entries import entry_link
 from patchbay.web.site.answers import list_answer
 from patchbay.web.site.data import page_path
 from patchbay.web.site.site import Site

@@ -16,9 +16,9 @@ from patchbay.topics import ACCESS, LISTING, MCPS, VARIABLES
 from patchbay.web.api.content import check_variable_name
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.server import list_moves
 from patchbay.web.rendering.content_kinds import decode_text, detect_kind
 from patchbay.web.rendering.highlighting import highlight_source
+from patchbay.web.servers.server import list_moves
 from patchbay.web.site.answers import is_json_address, render_answer, wants_json
 from patchbay.web.site.site import Site, UnknownVariable
 

@@ -12,7 +12,7 @@ from tests.hubs import Hub
 from tests.scripting.closing import FILES
 from tests.scripting.hubs import SCRIPTED
 from tests.web.browsing import BROWSER, links, read, read_json, set_variable
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 from tests.wire.hostile import Reader
 
 PAGE = "/servers/git/script"

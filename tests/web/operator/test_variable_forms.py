@@ -9,7 +9,7 @@ import pytest
 
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read, read_json
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 from tests.wire.hostile import Reader
 
 

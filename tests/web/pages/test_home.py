@@ -13,7 +13,7 @@ from tests.access.team import new_key, set_grants
 from tests.hubs import Hub, Stream
 from tests.waiting import until
 from tests.web.browsing import BROWSER
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 
 SAFE = '''"""A safe."""
 

@@ -20,7 +20,7 @@ from tests.kinds.toolset.sets import write
 from tests.scripting.hubs import GIT, SCRIPTED, failure, script, value
 from tests.waiting import until
 from tests.web.browsing import BROWSER, read, read_json
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 from tests.wire.hostile import Reader
 
 CODE = 'import git\n\nfound = await git.log(count=2)\nawait git.close(number=int(found[0]["sha"]))\n'

@@ -15,7 +15,7 @@ from tests.catalogue.operating.test_toolset_changes import GIT
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import write
 from tests.web.browsing import BROWSER, links, read, read_json
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 from tests.wire.hostile import Reader
 
 

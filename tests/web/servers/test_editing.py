@@ -14,7 +14,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.cid import cid_of
-from patchbay.web.operator.editing import STATIC_SAMPLE
+from patchbay.web.servers.editing import STATIC_SAMPLE
 from tests.hubs import Hub
 from tests.waiting import until
 from tests.web.browsing import BROWSER, TOWN, read

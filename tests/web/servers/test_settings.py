@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from patchbay.web.operator.settings_fields import MAX_TOOLS
+from patchbay.web.servers.settings_fields import MAX_TOOLS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read
 from tests.wire.hostile import Reader

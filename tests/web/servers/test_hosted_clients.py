@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from patchbay.settings import Settings
-from patchbay.web.pages.hosted_clients import is_public_name, list_missing
+from patchbay.web.servers.hosted_clients import is_public_name, list_missing
 from tests.hubs import Hub
 
 READY: dict[str, Any] = {

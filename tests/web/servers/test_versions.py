@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.boot import read_variable
-from patchbay.web.pages.server_versions import list_server_versions
+from patchbay.web.servers.versions import list_server_versions
 from tests.hubs import Hub
 from tests.web.browsing import TOWN, get, links, read, set_variable
 

@@ -20,11 +20,11 @@ from patchbay.hosts.names import is_loopback
 from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL
 from patchbay.store import Store
-from patchbay.web.pages.entries import page_entries
-from patchbay.web.pages.hosted_clients import list_missing
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
+from patchbay.web.servers.entries import page_entries
+from patchbay.web.servers.hosted_clients import list_missing
 from patchbay.web.site.answers import content_answer
 from patchbay.web.site.data import endpoint_path, explain_no_scripts, page_path, server_status
 from patchbay.web.site.site import Site, base_url

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from patchbay.config import SCHEMA
-from patchbay.web.operator.settings_fields import FormField, list_sections, set_value, unshown_names
+from patchbay.web.servers.settings_fields import FormField, list_sections, set_value, unshown_names
 
 
 def fields(kind: str, is_program: bool = False, *tools: str) -> dict[str, FormField]:

@@ -22,7 +22,7 @@ from patchbay.processes.confinement.denials import READS, WRITES
 from patchbay.settings import hub_places
 from patchbay.web.operator.changes import find_author, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.mcp import find_shown_server
+from patchbay.web.servers.mcp import find_shown_server
 from patchbay.web.site.data import page_path
 from patchbay.web.site.site import Site
 

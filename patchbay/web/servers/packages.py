@@ -9,7 +9,7 @@ from flask import Blueprint, Response
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.changes import read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.mcp import find_shown_server
+from patchbay.web.servers.mcp import find_shown_server
 from patchbay.web.site.site import Site
 
 

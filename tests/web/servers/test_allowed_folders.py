@@ -15,7 +15,7 @@ from patchbay.processes.confinement.protections import ALL
 from patchbay.settings import Settings
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read
-from tests.web.operator.test_editing import csrf
+from tests.web.servers.test_editing import csrf
 from tests.wire.hostile import Reader
 
 SAVING = '''"""Keeps texts."""

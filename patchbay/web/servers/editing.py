@@ -28,10 +28,10 @@ from patchbay.web.operator.changes import (
     read_draft_form,
 )
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.mcp import definition_text, find_shown_server
-from patchbay.web.pages.server import describe_impact
 from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import excerpt
+from patchbay.web.servers.mcp import definition_text, find_shown_server
+from patchbay.web.servers.server import describe_impact
 from patchbay.web.site.answers import render_answer
 from patchbay.web.site.data import describe_tool, page_path
 from patchbay.web.site.site import Site

@@ -10,8 +10,8 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
 from patchbay.cid import cid_of
-from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.rendering.icons import find_icon
+from patchbay.web.servers.mcp import find_shown_server
 from patchbay.web.site.site import Site
 from patchbay.wire.requests.security import SANDBOX_CSP
 

@@ -29,14 +29,14 @@ from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
 from patchbay.upstreams.requested_hosts import load_requested_hosts
 from patchbay.web.operator.changes import explain_refusal
-from patchbay.web.operator.server_settings import SAVED, ConfiguringView, ServerSettingsForm, SettingsDraft
-from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
 from patchbay.web.pages.schedules import list_runs
-from patchbay.web.pages.server_versions import MAX_MOVES, find_return, list_server_versions
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable, highlight_source
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
+from patchbay.web.servers.mcp import definition_text, find_shown_server, use_page
+from patchbay.web.servers.settings import SAVED, ConfiguringView, ServerSettingsForm, SettingsDraft
+from patchbay.web.servers.versions import MAX_MOVES, find_return, list_server_versions
 from patchbay.web.site.answers import is_json_address, render_answer, wants_json
 from patchbay.web.site.data import page_path
 from patchbay.web.site.site import Site

@@ -38,8 +38,8 @@ from patchbay.topics import SERVERS
 from patchbay.web.mounting.pasting import check_public
 from patchbay.web.operator.changes import find_author, follow_folder, read_draft_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.operator.settings_fields import MAX_TOOLS, FormField, list_sections, set_value, unshown_names
-from patchbay.web.pages.mcp import find_shown_server
+from patchbay.web.servers.mcp import find_shown_server
+from patchbay.web.servers.settings_fields import MAX_TOOLS, FormField, list_sections, set_value, unshown_names
 from patchbay.web.site.answers import wants_json
 from patchbay.web.site.data import page_path
 from patchbay.web.site.site import Site
