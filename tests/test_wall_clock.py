@@ -44,7 +44,7 @@ READERS = {
     "patchbay/stores/postgresql/clock.py": "the guess before the first answer of the database",
     "patchbay/stores/postgresql/maintenance.py": "the doctor compares this machine's clock with that of the database",
     "patchbay/web/operator/login_links.py": "a command makes a link without the store",
-    "patchbay/web/pages/activity.py": "the times on a page",
+    "patchbay/web/activity/activity.py": "the times on a page",
     "patchbay/web/rendering/templates.py": "the times on a page",
     "patchbay/wire/server/exchange.py": "the Date of an answer: the time of the machine that sends it",
 }

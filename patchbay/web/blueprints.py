@@ -21,6 +21,8 @@ from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.access.usage import CallerNumbers, usage_blueprint
 from patchbay.web.access.webhooks import webhooks_blueprint
+from patchbay.web.activity.activity import activity_blueprint
+from patchbay.web.activity.usage import use_blueprint
 from patchbay.web.api.blobs import uploads_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
@@ -46,7 +48,6 @@ from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.page_security import add_security
-from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.attention import Attention
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
@@ -57,7 +58,6 @@ from patchbay.web.pages.schedules import list_failed_schedules, schedules_bluepr
 from patchbay.web.pages.script_runs import script_runs_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
-from patchbay.web.pages.usage import use_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.people.account import account_blueprint
 from patchbay.web.people.browsers import Browsers

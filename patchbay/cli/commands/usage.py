@@ -21,7 +21,7 @@ from patchbay.cli.running_hub import load_hub_settings
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 from patchbay.store import store_exists
-from patchbay.web.pages.activity import parse_time
+from patchbay.web.activity.activity import parse_time
 from patchbay.web.rendering.plots import format_duration
 
 WHEN = "WHEN"

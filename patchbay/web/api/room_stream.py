@@ -15,7 +15,7 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import ACCESS_ENDED, ENDING, ROOM_NEWS
 from patchbay.views.sse import COMMENT
-from patchbay.web.api.activity_stream import KEEPALIVE_SECONDS, UPDATE_SECONDS, format_event
+from patchbay.web.activity.stream import KEEPALIVE_SECONDS, UPDATE_SECONDS, format_event
 
 
 def stream_room_changes(

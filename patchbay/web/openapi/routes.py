@@ -9,11 +9,11 @@ from __future__ import annotations
 from patchbay.activity.records import FAILURES, OUTCOMES
 from patchbay.activity.usage import GROUPS
 from patchbay.catalogue.directory import KINDS
+from patchbay.web.activity.activity import MAX_RECORDS
 from patchbay.web.openapi.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
 from patchbay.web.openapi.account_routes import CARD_ROUTES, OAUTH_ROUTES, PEOPLE_ROUTES
 from patchbay.web.openapi.route_table import ANY, TEXT, Query, Route, array_of, form_body, one_of, schema_ref
 from patchbay.web.openapi.server_routes import SERVER_CHANGES, SERVER_PAGES
-from patchbay.web.pages.activity import MAX_RECORDS
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"

@@ -26,10 +26,10 @@ from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY
 from patchbay.settings import PERSONAL
+from patchbay.web.activity.activity import TooManyStreams
 from patchbay.web.api.room_stream import stream_room_changes
 from patchbay.web.operator.changes import explain_refusal, read_change_form
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.activity import TooManyStreams
 from patchbay.web.pages.room_data import (
     MAX_SHOWN_ITEMS,
     draw_calls,

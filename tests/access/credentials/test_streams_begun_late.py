@@ -15,7 +15,7 @@ from patchbay.activity.records import Filter
 from patchbay.events import Wait
 from patchbay.jsonrpc import Message, Request, Sign
 from patchbay.messages.callers import TransportInfo
-from patchbay.web.api.activity_stream import stream_activity
+from patchbay.web.activity.stream import stream_activity
 from tests.access.members import META
 from tests.access.team import team_hub
 from tests.hubs import Hub

@@ -25,7 +25,7 @@ from patchbay.raised.forms import format_raised
 from patchbay.settings import Settings
 from patchbay.store import Store, store_exists
 from patchbay.topics import ACTIVITY
-from patchbay.web.pages.activity import parse_time
+from patchbay.web.activity.activity import parse_time
 
 DEFAULT_RECORDS = 50
 MAX_ENTRIES = 200

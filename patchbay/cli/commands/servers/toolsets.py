@@ -37,7 +37,7 @@ from patchbay.settings import Settings
 from patchbay.store import store_exists
 from patchbay.suggestions import describe_unknown_name
 from patchbay.topics import ACCESS
-from patchbay.web.pages.activity import parse_time
+from patchbay.web.activity.activity import parse_time
 
 PAGE = "/toolsets"
 

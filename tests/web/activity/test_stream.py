@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.web.api import activity_stream
+from patchbay.web.activity import stream as activity_stream
 from tests.hubs import Hub, Stream, modern_request
-from tests.web.pages.test_activity import FILES
+from tests.web.activity.test_activity import FILES
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
 from patchbay.activity.usage import GROUPS, MAX_COUNTED_CALLS, MAX_SEARCHED_CALLS, UsageTable, count_usage, format_csv
 from patchbay.errors import InvalidParams
-from patchbay.web.pages.activity import PERIODS, requested_filter
+from patchbay.web.activity.activity import PERIODS, requested_filter
 from patchbay.web.rendering.plots import format_duration
 from patchbay.web.site.answers import render_answer
 from patchbay.web.site.site import Site

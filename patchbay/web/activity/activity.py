@@ -22,8 +22,7 @@ from patchbay.errors import InvalidParams, OverQuota, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.topics import SERVED
-from patchbay.web.api.activity_stream import stream_activity, stream_approvals
-from patchbay.web.pages.activity_numbers import (
+from patchbay.web.activity.numbers import (
     MAX_BARS,
     STEP_SECONDS,
     classify_outcome,
@@ -32,6 +31,7 @@ from patchbay.web.pages.activity_numbers import (
     most_called_tools,
     slowest_tools,
 )
+from patchbay.web.activity.stream import stream_activity, stream_approvals
 from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration, list_spots
 from patchbay.web.site.answers import check_number, json_answer, render_answer
 from patchbay.web.site.data import page_path

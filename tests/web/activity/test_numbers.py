@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.activity.records import OUTCOMES, Record
-from patchbay.web.pages.activity_numbers import (
+from patchbay.web.activity.numbers import (
     MAX_BARS,
     count_over_time,
     group_by_tool,

@@ -13,7 +13,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.errors import InvalidParams
-from patchbay.web.pages.activity import parse_time
+from patchbay.web.activity.activity import parse_time
 from tests.access.team import new_key, team_hub
 from tests.hubs import Hub, modern_request
 from tests.wire.hostile import Reader
