@@ -53,7 +53,6 @@ from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.hub import hub_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint
-from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.schedules import list_failed_schedules, schedules_blueprint
 from patchbay.web.pages.script_runs import script_runs_blueprint
 from patchbay.web.pages.search import search_blueprint
@@ -67,6 +66,7 @@ from patchbay.web.people.providers import find_new_proof, providers_blueprint
 from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
+from patchbay.web.rooms.rooms import rooms_blueprint
 from patchbay.web.servers.editing import editing_blueprint
 from patchbay.web.servers.icons import icons_blueprint
 from patchbay.web.servers.mcp import mcp_pages_blueprint

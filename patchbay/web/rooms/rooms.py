@@ -27,10 +27,10 @@ from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY
 from patchbay.settings import PERSONAL
 from patchbay.web.activity.activity import TooManyStreams
-from patchbay.web.api.room_stream import stream_room_changes
 from patchbay.web.operator.changes import explain_refusal, read_change_form
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.room_data import (
+from patchbay.web.rendering.plots import format_duration
+from patchbay.web.rooms.data import (
     MAX_SHOWN_ITEMS,
     draw_calls,
     list_entries,
@@ -39,7 +39,7 @@ from patchbay.web.pages.room_data import (
     list_tools,
     summarize_state,
 )
-from patchbay.web.rendering.plots import format_duration
+from patchbay.web.rooms.stream import stream_room_changes
 from patchbay.web.site.answers import check_number, render_answer
 from patchbay.web.site.site import Site, base_url
 from patchbay.wire.replies.accept import STREAM

@@ -1,0 +1,1 @@
+"""The pages of rooms: a list, one room with its log, and the events that keep the page current."""
