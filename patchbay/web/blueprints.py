@@ -34,6 +34,8 @@ from patchbay.web.compressed_files import add_compression
 from patchbay.web.documents.editing import document_editing_blueprint
 from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.history.history import history_blueprint
+from patchbay.web.history.revocations import revocation_blueprint
 from patchbay.web.inspection.inspected_servers import InspectedServers
 from patchbay.web.inspection.inspecting import inspecting_blueprint
 from patchbay.web.mounting.pasting import pasting_blueprint
@@ -44,12 +46,10 @@ from patchbay.web.openapi.document import add_json_addresses, openapi_blueprint
 from patchbay.web.openapi.json_links import add_prefix_to_links
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.pins import pins_blueprint
-from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.attention import Attention
-from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.hub import hub_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint

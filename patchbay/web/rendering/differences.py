@@ -14,7 +14,7 @@ import orjson
 from patchbay.boot.image import cid_in_definition
 from patchbay.errors import ContentError
 from patchbay.store import Store
-from patchbay.web.pages.past_roots import ChangedName, compare_rows
+from patchbay.web.history.past_roots import ChangedName, compare_rows
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable
 from patchbay.web.rendering.text_comparison import Comparison, compare

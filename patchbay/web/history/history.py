@@ -24,10 +24,10 @@ from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
 from patchbay.topics import PAGE_TEMPLATES, PINS, ROOT
+from patchbay.web.history.broken_entries import list_broken_entries
+from patchbay.web.history.past_roots import image_rows, list_root_changes
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.broken_entries import list_broken_entries
-from patchbay.web.pages.past_roots import image_rows, list_root_changes
 from patchbay.web.rendering.differences import Difference, Rows, find_differences, is_boot_image
 from patchbay.web.servers.server import compare_contents
 from patchbay.web.site.answers import render_answer
