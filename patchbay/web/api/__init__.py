@@ -1,1 +1,1 @@
-"""Answers for programs over plain HTTP: contents, tools, metrics and health."""
+"""Answers for programs over plain HTTP: contents, uploads, tools, metrics, health and the registry of the hub."""

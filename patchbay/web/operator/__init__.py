@@ -1,1 +1,1 @@
-"""Pages and checks for the operator: login, changes, editing, inspecting and revoking."""
+"""The operator: login, the permission to change the hub, and the pages that only the operator has."""

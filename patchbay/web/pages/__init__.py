@@ -1,1 +1,1 @@
-"""Pages that show what the hub serves and what happened."""
+"""The home page and its search, contents, and the pages of the hub itself: settings, nodes, schedules, variables."""

@@ -1,7 +1,7 @@
 """`/servers/<name>`: the page of one server with its tabs Use, Source, Versions and Settings; comparisons of versions.
 
-The pages only read; `operator/server_settings.py` handles the form of Settings. They show broken versions too. As JSON,
-each tab but Use has all values of the three others.
+The pages only read; `settings.py` handles the form of Settings. They show broken versions too. As JSON, each tab but
+Use has all values of the three others.
 """
 
 from __future__ import annotations
