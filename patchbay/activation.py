@@ -179,13 +179,15 @@ class Cancelled(ToolFailed):
 class CancelFlag:
     """A flag that any thread can set once, with a reason. Setting it wakes the threads that wait for it.
 
-    `outlives_caller` says that its call goes on as a task when its caller disconnects.
+    `outlives_caller` says that its call goes on as a task when its caller disconnects; `by_hub` that the hub ended the
+    call, so that its caller gets an answer.
     """
 
-    __slots__ = ("_event", "outlives_caller", "reason")
+    __slots__ = ("_event", "by_hub", "outlives_caller", "reason")
 
     def __init__(self) -> None:
         self._event: threading.Event | None = None
+        self.by_hub = False
         self.outlives_caller = False
         self.reason: str | None = None
 
@@ -193,6 +195,21 @@ class CancelFlag:
         self.reason = self.reason or reason
         if self._event is not None:
             self._event.set()
+
+    def end(self, reason: str) -> None:
+        """Set the flag because the hub ends the call. The answer to the caller has the reason."""
+        if self.reason is None:
+            self.by_hub = True
+        self.set(reason)
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the caller cancelled the call or disconnected, and so gets no answer."""
+        return self.reason is not None and not self.by_hub
+
+    def describe(self) -> str:
+        """Return why the call ended, for its caller."""
+        return f"the hub ended this call: {self.reason}" if self.by_hub else f"cancelled: {self.reason}"
 
     def leave(self) -> None:
         """Set the flag because the caller has disconnected."""
@@ -305,7 +322,7 @@ class Call:
         """Whether the call is cancelled; it is so from the end of its sender's credentials on."""
         is_valid = self.sender is None or self.hub is None or self.hub.is_current(self.sender)
         if not is_valid:
-            self.cancelled.set(CREDENTIALS_ENDED)
+            self.cancelled.end(CREDENTIALS_ENDED)
         return bool(self.cancelled)
 
 
@@ -380,6 +397,9 @@ def activate(
     except PatchbayError as problem:
         raised = _log_raised(call, problem)
         message = (conceal(problem, call) if conceal is not None else "") or problem.message
+        if call.cancelled.by_hub:  # a connection that was closed for this is no failure of its own
+            yield Failed(call.cancelled.describe(), raised=raised)
+            return
         yield Failed(message, problem if isinstance(problem, WIRED) else None, raised=raised)
     except Exception as problem:
         raised = _log_raised(call, problem)
@@ -446,7 +466,7 @@ def _check_limits(call: Call, started: float) -> None:
     now = time.monotonic()
     # A call that began lately has credentials that were checked lately.
     if call.cancelled or (now - started >= FIRST_PAUSE_SECONDS and call.ends_with_credentials()):
-        raise Cancelled(f"cancelled: {call.cancelled.reason}")
+        raise Cancelled(call.cancelled.describe())
     if now >= call.deadline:
         raise TimedOut(f"timed out after {now - started:.1f} s{_explain_timeout(call)}")
     if call.hub is not None and call.hub.over():

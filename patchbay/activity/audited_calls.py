@@ -25,6 +25,7 @@ from patchbay.access.audit.refusals import Refusals
 from patchbay.access.audit.rows import CALL, Row, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
 from patchbay.access.principals import LOCAL
+from patchbay.activation import DISCONNECTED
 from patchbay.activity.call_recording import MAX_NAME_CHARACTERS, CallRecording
 from patchbay.activity.retention import mode_of
 from patchbay.activity.stored_rows import ANSWER_DIGEST_PLACE, ARGUMENTS_DIGEST_PLACE
@@ -254,6 +255,7 @@ class Drafts:
             mode,
             is_kept,
             run.approval,
+            run.reason == DISCONNECTED,
         )
         known = self._templates.get(key)
         if known is None:
@@ -293,6 +295,8 @@ def common_fields(run: CallRecording, is_kept: bool) -> Row:
     }
     if descriptor is not None and descriptor.origins:
         row["origins"] = [origin.to_json() for origin in descriptor.origins]
+    if run.reason == DISCONNECTED:  # the words of a client are no part of the chain
+        row["reason"] = run.reason
     for key, value in row.items():
         if type(value) is str and not value.isascii():
             row[key] = encodable(value)

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from patchbay.access.principals import Principal
-from patchbay.activation import Call
+from patchbay.activation import DISCONNECTED, Call
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, Moment, moment
 from patchbay.activity.tracing import Trace
 from patchbay.boot.grants import Grants
@@ -100,6 +100,9 @@ class CallRecording:
     code: int | None = None
     task: str | None = None
     approval = ""
+    reason = ""
+    """Why a cancelled call ended."""
+
     script_run = ""
     script_place: tuple[int, ...] = ()
     """The line, the number and the depth of a call of a script; empty for any other call."""
@@ -186,6 +189,7 @@ class CallRecording:
         if self.ended:
             return
         self.ended = time.monotonic()
+        flag = self._call.cancelled if self._call is not None else None
         if self._call is not None:
             # Not the call itself: thousands of finished calls may wait in the queue.
             # Its deadline may have moved with progress or with a wait for a person.
@@ -194,6 +198,7 @@ class CallRecording:
         late = self.ended >= self.deadline
         if answer is None:
             self.outcome = "cancelled"
+            self.reason = (flag.reason if flag is not None else None) or DISCONNECTED
         elif type(answer) is Failure:
             self.outcome, self.code = "timeout" if late else "error", answer.error.get("code")
             self._recorder.record_answer(self, answer.error)

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from patchbay.access.principals import LOCAL_ID
+from patchbay.activation import DISCONNECTED
 from patchbay.activity.call_recording import MAX_NAME_CHARACTERS, CallRecording, digest_of
 from patchbay.activity.record_index import RecordFilter, entries_backwards
 from patchbay.activity.retention import mode_of
@@ -60,7 +61,13 @@ RUN = "run"
 """The kind of the moment of a stored row that says to which run of a script a call belongs: the id of the run and, for
 a call of the script, its line, its number and the depth of the run."""
 
-_NOT_SHOWN = (RAISED, ORIGINS, RUN)
+REASON = "reason"
+"""The kind of the moment of a stored row that says why a cancelled call ended."""
+
+MAX_REASON_CHARACTERS = 200
+"""Maximum characters of a reason that a client gave."""
+
+_NOT_SHOWN = (RAISED, ORIGINS, RUN, REASON)
 """The kinds of moments that are no events."""
 
 TIMES = 3
@@ -88,7 +95,8 @@ class Record:
     operator; without messages where contents are not stored. `origins` says what is behind a tool of a toolset
     (`patchbay.descriptors.Origin`), for the operator. `run` is the id of the run of a script that the call belongs to,
     "" without one. A call of a script has its `line` there, its `number` among the calls of the run, and the `depth` of
-    the run, which is 2 inside another one; these are 0 for any other call.
+    the run, which is 2 inside another one; these are 0 for any other call. `reason` says why a cancelled call ended, ""
+    where that is not known.
     """
 
     id: str
@@ -125,6 +133,7 @@ class Record:
     line: int = 0
     number: int = 0
     depth: int = 0
+    reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, with its time also as ISO 8601."""
@@ -134,6 +143,7 @@ class Record:
         values["origins"] = list(self.origins)
         values["run"] = self.run
         values["line"] = self.line
+        values["reason"] = self.reason
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
@@ -161,6 +171,7 @@ class Record:
             origins=(),
             run=self.run if is_local else "",
             line=self.line if is_local else 0,
+            reason=self.reason if self.reason == DISCONNECTED else "",
         )
 
     def summary(self) -> dict[str, Any]:
@@ -168,8 +179,8 @@ class Record:
         return {name: value for name, value in self.to_json().items() if name not in _LONG_FIELDS}
 
 
-_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised", "run", "line")
-_LATE_FIELDS = ("moments", "raised", "origins", "run", "line", "number", "depth")
+_LONG_FIELDS = ("arguments", "answer", "moments", "origins", "raised", "run", "line", "reason")
+_LATE_FIELDS = ("moments", "raised", "origins", "run", "line", "number", "depth", "reason")
 _FIELDS = tuple(row.name for row in fields(Record) if row.name not in _LATE_FIELDS)
 _Target = tuple[str, bool, tuple[str | None, ...]]
 
@@ -312,6 +323,7 @@ def _make_row(run: CallRecording, mode: str, has_secret: bool, target: tuple[str
         [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()]
         + _origins_moment(run)
         + ([[0, RUN, " ".join(map(str, (run.script_run, *run.script_place)))]] if run.script_run else [])
+        + _reason_moment(run, is_kept)
         + ([[0, RAISED, orjson.dumps(raised_to_json(run.raised, is_kept)).decode()]] if run.raised else []),
         0 if has_secret else run.sent,  # the size of a secret says something about it
     ]
@@ -321,6 +333,12 @@ def _origins_moment(run: CallRecording) -> list[list[Any]]:
     """Return the moment that says what is behind a called tool of a toolset; nothing for any other call."""
     text = run.descriptor.origins_json if run.descriptor is not None else ""
     return [[0, ORIGINS, text]] if text else []
+
+
+def _reason_moment(run: CallRecording, is_kept: bool) -> list[list[Any]]:
+    """Return the moment that says why a cancelled call ended. The words of a client are contents."""
+    is_shown = is_kept or run.reason == DISCONNECTED
+    return [[0, REASON, run.reason[:MAX_REASON_CHARACTERS]]] if run.reason and is_shown else []
 
 
 def _session(run: CallRecording) -> str | None:
@@ -370,7 +388,8 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
     raised = next((raised_from_json(orjson.loads(words)) for _, kind, words in moments if kind == RAISED), ())
     origins = next((tuple(orjson.loads(words)) for _, kind, words in moments if kind == ORIGINS), ())
     shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind not in _NOT_SHOWN)
-    return Record(*[*values, shown, raised, origins, *_read_run(row)])
+    reason = next((words for _, kind, words in moments if kind == REASON), "")
+    return Record(*[*values, shown, raised, origins, *_read_run(row), reason])
 
 
 def _read_run(row: list[Any]) -> tuple[str, int, int, int]:

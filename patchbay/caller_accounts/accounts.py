@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from patchbay.activation import Call
-from patchbay.caller_accounts.credentials import Upstream
+from patchbay.caller_accounts.credentials import PAGE, Upstream
 from patchbay.caller_accounts.way import CredentialWay, Require
 from patchbay.errors import PatchbayError
 
@@ -52,7 +52,10 @@ class CallersAccounts:
             running = list(self._running.values())
         for call, get_id in running:
             if not self.is_current(call.principal, get_id()):
-                call.cancelled.set(f"the account of its caller at {self._name} was disconnected or replaced")
+                call.cancelled.end(
+                    f"your account at {self._name} was disconnected or replaced while it ran; the page"
+                    f" {PAGE}/{self._name} of this hub shows your account"
+                )
 
     def is_current(self, principal: str, id: str) -> bool:
         """Whether a credential may still be used; also while the server cannot be named."""

@@ -140,7 +140,7 @@ class ConnectedAccounts:
                     mailbox.get(min(seconds, left))
                     yield PAUSE
                     if call.cancelled:
-                        raise Cancelled(f"cancelled: {call.cancelled.reason}")
+                        raise Cancelled(call.cancelled.describe())
         finally:
             # The call keeps the time that it had before.
             call.deadline -= max(0.0, call.left() - begun)

@@ -128,7 +128,7 @@ class ObtainedCredentials:
                 return taken.result(wait)
             yield PAUSE
             if call.cancelled:
-                raise Cancelled(f"cancelled: {call.cancelled.reason}")
+                raise Cancelled(call.cancelled.describe())
             if call.left() <= 0:
                 raise TimedOut(f"timed out while an authorization server made a token for {upstream.server}")
         raise AssertionError("the pauses of a call have no end")

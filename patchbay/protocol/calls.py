@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.access.principals import LOCAL_ID
-from patchbay.activation import FIRST_PAUSE_SECONDS, NEXT_PAUSE, PAUSE, TASKS, Call, Cancelled, Events, Stopping
+from patchbay.activation import FIRST_PAUSE_SECONDS, NEXT_PAUSE, PAUSE, TASKS, Call, Events, Stopping
 from patchbay.app_uris import public_links
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
@@ -268,7 +268,7 @@ def _failed(context: RequestContext, sentence: str) -> Result:
 
 
 def _conversation(context: RequestContext, work: TaskWork, promised: bool = True) -> Answers:
-    """Drive an activation to its end; the last message is the answer. A cancelled call gets no answer.
+    """Drive an activation to its end; the last message is the answer. A call that its caller cancelled gets none.
 
     A tool may yield many events that this caller does not get. A Pause follows them from time to time, because the hub
     notices that a caller has left only when it sends a message.
@@ -308,16 +308,14 @@ def _conversation(context: RequestContext, work: TaskWork, promised: bool = True
                 if time.monotonic() - sent_at >= silence:
                     sent_at, silence = time.monotonic(), NEXT_PAUSE
                     yield PAUSE
-        if not call.cancelled:
+        if not call.cancelled.is_unanswered:
             yield Result(context.request.id, work.answer(fold), promised=promised)
     except InputRequired as question:
         call.is_repeated = True
         yield Result(context.request.id, stamped(question.result, context.server, context.caller.revision))
-    except Cancelled:
-        return
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
-        if not call.cancelled:
+        if not call.cancelled.is_unanswered:
             yield Result(context.request.id, work.answer(fold), promised=promised)
     finally:
         if not handed_on:

@@ -91,7 +91,7 @@ def _fitting(key: str, method: str, answer: Any) -> Any:
 
 def _still_wanted(call: Call) -> None:
     if call.ends_with_credentials():
-        raise Cancelled(f"cancelled: {call.cancelled.reason}")
+        raise Cancelled(call.cancelled.describe())
     if call.left() <= 0:
         raise TimedOut("timed out waiting for the client's answer")
 

@@ -180,6 +180,29 @@ def test_a_caller_that_leaves_a_modern_stream_has_cancelled(hub: Hub) -> None:
     record = newest(hub)
     assert running == {"hangs"} and not hub.activity.running
     assert (record.name, record.outcome, record.client) == ("hangs", "cancelled", "leaver 2")
+    assert record.reason == "the caller disconnected" == record.for_strangers().reason
+    page = hub.as_operator().client.get(f"/activity/{record.id}", headers={"Accept": "text/html"}).text
+    assert "cancelled, no response: the caller disconnected" in page
+    assert "There was no answer: the caller disconnected." in page
+
+
+@pytest.mark.parametrize(("mode", "reason"), [("keep", "user pressed stop"), ("digest", "")])
+def test_the_reason_of_a_cancellation_by_a_client_is_kept_with_contents_only(
+    tmp_path: Path, mode: str, reason: str
+) -> None:
+    with closing(Hub(tmp_path, FILES, activity_contents=mode)) as hub:
+        session = hub.open("quick")
+        own = {"MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": session}
+        message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
+        call = message | {"params": {"name": "hangs", "_meta": {"progressToken": 1}}}
+        stream = hub.stream("quick", call, own | {"Accept": "application/json, text/event-stream"})
+        next(stream)
+        params = {"requestId": 5, "reason": "user pressed stop"}
+        hub.send("quick", {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}, own)
+        assert not any(b'"result"' in part for part in stream)
+        record = newest(hub)
+        assert (record.outcome, record.reason) == ("cancelled", reason)
+        assert record.for_strangers().reason == ""
 
 
 def test_progress_is_counted(hub: Hub) -> None:

@@ -208,12 +208,12 @@ class Tasks:
         try:
             ending = self._finish(task, work)
         except Cancelled:
-            return "cancelled", {}
+            return "cancelled", _say_who_ended(work.call)
         except ToolFailed as problem:
             ending = Failed(problem.message)
             work.fold.add(ending)
         if work.call.cancelled:
-            return "cancelled", {}
+            return "cancelled", _say_who_ended(work.call)
         error = ending.error if isinstance(ending, Failed) else None
         if isinstance(error, Stopping):
             return "failed", {"error": _error(PatchbayError(STOPPED)), "message": STOPPED}
@@ -343,6 +343,11 @@ def _unused(key: str, used: set[str]) -> str:
         chosen = f"{key}-{number}"
     used.add(chosen)
     return chosen
+
+
+def _say_who_ended(call: Call) -> dict[str, Any]:
+    """Return the message of a task that the hub ended; nothing for one that its caller cancelled."""
+    return {"message": call.cancelled.describe()} if call.cancelled.by_hub else {}
 
 
 def _error(problem: PatchbayError) -> dict[str, Any]:

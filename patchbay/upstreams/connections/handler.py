@@ -195,7 +195,7 @@ def _wait_for_connection(standing: StandingConnection, call: Call) -> Events:
 
 def _check_wanted(call: Call) -> None:
     if call.cancelled:
-        raise Cancelled(f"cancelled: {call.cancelled.reason}")
+        raise Cancelled(call.cancelled.describe())
     if call.left() <= 0:
         raise TimedOut("timed out")
 

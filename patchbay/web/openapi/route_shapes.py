@@ -426,6 +426,7 @@ SCHEMAS: dict[str, Schema] = {
         origins=_ORIGINS,
         run=TEXT,
         line=INTEGER,
+        reason=TEXT,
     ),
     "ScriptTrial": object_of(server=nullable(schema_ref("Server")), functions=TEXT, why=TEXT, result=nullable(_OBJECT)),
     "ScriptRun": object_of(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.activity.records import Filter
 from patchbay.processes.confinement.programs import active_program_protections
 from patchbay.processes.confinement.protections import ALL
 from tests.access.upstreams.guarded import URL_CLIENT, Caller, caller_of, page_of, tools_of
@@ -24,7 +25,7 @@ from tests.access.upstreams.keyed import (
 from tests.access.upstreams.test_sign_in_is_asked_for import asked
 from tests.hubs import Hub
 from tests.signing_in import BASE, HTML, shared_hub, signed_in
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 pytestmark = [pytest.mark.process]
 
@@ -189,6 +190,24 @@ def test_each_caller_has_a_process_of_their_own_that_ends_with_the_account(hub: 
     assert processes_with(keys["ben"]) == running["ben"]
     assert callers["ben"].call("tool", "whoami").text == "ben"
     assert callers["ann"].call("tool", "whoami").result["isError"]
+
+
+def test_a_call_that_the_hub_ends_with_its_account_answers_why(hub: Hub) -> None:
+    """The caller got an empty answer, 202, to a call that it still waited for."""
+    ann = caller_at(hub, "tool")
+    store(ann.browser.client, "tool", {"key": key_of("ann")})
+    until(lambda: "wait" in tools_of(ann, "tool"))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ann.call, "tool", "wait")
+        used = hub.catalogue.find("tool").upstream.call_connections
+        until(lambda: any(one.is_busy() for one in used.list_open()), "the call runs with the account")
+        disconnect(ann.browser.client, "tool")
+        answer = waiting.result(BOUND)
+    assert answer.status == 200 and answer.result["isError"]
+    assert answer.text.startswith("the hub ended this call: your account at tool was disconnected or replaced")
+    assert "/upstreams/tool" in answer.text
+    record = hub.activity.recent(Filter(server="tool", tool="wait")).records[0]
+    assert (record.outcome, record.reason) == ("tool_error", "")
 
 
 def test_no_caller_reads_what_the_process_of_another_one_wrote_and_it_goes_with_the_account(

@@ -93,6 +93,7 @@ def test_a_record_has_what_a_list_leaves_out(hub: Hub) -> None:
     assert (
         whole.pop("line") == 0 and whole.pop("raised") == [] and whole.pop("origins") == [] and whole.pop("run") == ""
     )
+    assert whole.pop("reason") == ""
     assert whole.pop("answer") == {"content": [{"type": "text", "text": "once more"}], "isError": False}
     assert whole["arguments_cid"] and whole["answer_cid"]
     assert whole.keys() == listed.keys() and whole | CIDS == listed
