@@ -15,6 +15,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
@@ -160,6 +161,10 @@ class Hub(Protocol):
         """Whether the credentials of the sender of a call are still valid."""
         ...
 
+    def may_use(self, sender: Any, server: str) -> bool:
+        """Whether the credentials of the sender of a call are still valid, and its rights show a server."""
+        ...
+
     def folder(self, server: str) -> Path:
         """Return the folder for the files of a server. The folder may not exist yet."""
         ...
@@ -297,6 +302,16 @@ class Call:
         for name, value in values.items():
             setattr(copied, name, value)
         return copied
+
+    def find_continuing(self) -> Callable[[], bool]:
+        """Return what says later whether the caller may still use the server. It does not keep the call.
+
+        Through a toolset, only the credentials of the caller count: it needs no right to the server behind it.
+        """
+        hub, sender, server = self.hub, self.sender, self.server
+        if hub is None or sender is None:
+            return lambda: True
+        return partial(hub.is_current, sender) if self.shown else partial(hub.may_use, sender, server)
 
     def left(self) -> float:
         """Return the seconds until the deadline, never negative."""

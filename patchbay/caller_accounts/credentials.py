@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
@@ -102,7 +102,8 @@ class CallerCredential:
 
     `source` has what requests carry; None for a program, whose process gets `environment` instead. `secrets` are the
     texts that no message shows, as far as they are known beforehand. `is_renewed` says that it ends by time, and
-    that the next one of the same session takes its place.
+    that the next one of the same session takes its place. `may_continue` says whether its caller may still use the
+    server; a stored account ends by itself.
     """
 
     principal: str
@@ -111,6 +112,7 @@ class CallerCredential:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     is_renewed: bool = False
+    may_continue: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
 
     @property
     def account(self) -> str:

@@ -14,7 +14,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,6 +46,10 @@ MARGIN_SECONDS = 5.0
 """Seconds before its end from which a token is not used for another call."""
 
 _SALT = secrets.token_bytes(32)
+
+
+_Caller = tuple[str, Callable[[], bool]]
+"""A principal, and what says later whether it may still use the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class ObtainedCredentials:
 
         Calls with one token of a caller wait for one answer, and for no answer to another caller.
         """
-        taken = self._take(call.principal, upstream, token, refused)
+        taken = self._take(call, upstream, token, refused)
         for wait in pauses(call):
             with suppress(TimeoutError):
                 return taken.result(wait)
@@ -133,9 +137,9 @@ class ObtainedCredentials:
                 raise TimedOut(f"timed out while an authorization server made a token for {upstream.server}")
         raise AssertionError("the pauses of a call have no end")
 
-    def _take(self, principal: str, upstream: Upstream, token: VerifiedToken, refused: str) -> Future[_Obtained]:
+    def _take(self, call: Call, upstream: Upstream, token: VerifiedToken, refused: str) -> Future[_Obtained]:
         """Return the kept credential that was not refused, or what becomes a new one."""
-        key = blake2b(f"{principal}\n{upstream!r}\n{token.text}".encode(), key=_SALT, digest_size=16).digest()
+        key = blake2b(f"{call.principal}\n{upstream!r}\n{token.text}".encode(), key=_SALT, digest_size=16).digest()
         with self._lock:
             kept, taken = self._kept.get(key), self._asking.get(key)
             if kept is not None and kept.credential.id != refused and time.time() < kept.expires - MARGIN_SECONDS:
@@ -146,7 +150,8 @@ class ObtainedCredentials:
                 return taken
             taken = self._asking[key] = Future()
         try:
-            run_in_background("obtaining a token", self._obtain_for, key, taken, principal, upstream, token)
+            caller = call.principal, call.find_continuing()
+            run_in_background("obtaining a token", self._obtain_for, key, taken, caller, upstream, token)
         except RuntimeError as problem:  # the system has no thread left
             with self._lock:
                 del self._asking[key]
@@ -154,11 +159,11 @@ class ObtainedCredentials:
         return taken
 
     def _obtain_for(
-        self, key: bytes, taken: Future[_Obtained], principal: str, upstream: Upstream, token: VerifiedToken
+        self, key: bytes, taken: Future[_Obtained], caller: _Caller, upstream: Upstream, token: VerifiedToken
     ) -> None:
         """Make a credential and keep it, for all who wait for it."""
         try:
-            made = self._make(principal, upstream, token)
+            made = self._make(caller, upstream, token)
         except BaseException as problem:
             with self._lock:
                 del self._asking[key]
@@ -193,14 +198,19 @@ class ObtainedCredentials:
                 self._servers[key] = TokenServer(*key)
             return self._servers[key]
 
-    def _make(self, principal: str, upstream: Upstream, token: VerifiedToken) -> _Obtained:
+    def _make(self, caller: _Caller, upstream: Upstream, token: VerifiedToken) -> _Obtained:
         try:
             obtained = self.obtain(upstream, token)
         except TokenRefused as problem:
             raise ToolFailed(f"{upstream.server} was not called for you: {problem.message}") from problem
         source = FixedCredential(RequestParts({"Authorization": f"Bearer {obtained.text}"}), upstream.label)
         hidden = frozenset((token.text, obtained.text))
-        credential = CallerCredential(principal, secrets.token_hex(8), source, secrets=hidden, is_renewed=True)
+        credential = CallerCredential(
+            *(caller[0], secrets.token_hex(8), source),
+            secrets=hidden,
+            is_renewed=True,
+            may_continue=caller[1],
+        )
         return _Obtained(credential, min(obtained.expires, token.expires))
 
 

@@ -20,7 +20,7 @@ class _Recent:
 
 
 class RecentCaller:
-    """The newest credential of any caller, until it expires. Thread-safe."""
+    """The newest credential of any caller, until it expires or its caller may no longer use the server. Thread-safe."""
 
     def __init__(self, context: WayContext) -> None:
         self._context = context
@@ -38,5 +38,6 @@ class RecentCaller:
     def find(self) -> CallerCredential | None:
         """Return the newest credential; None without one that is still valid."""
         recent = self._recent
-        is_valid = recent is not None and (not recent.expires or recent.expires > time.time())
-        return recent.credential if recent is not None and is_valid else None
+        if recent is None or (recent.expires and recent.expires <= time.time()):
+            return None
+        return recent.credential if recent.credential.may_continue() else None

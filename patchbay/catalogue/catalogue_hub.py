@@ -154,6 +154,16 @@ class CatalogueHub:
         self._kept: dict[str, Closing] = {}
         self._closed = False
 
+    def may_use(self, sender: Any, server: str) -> bool:
+        """Whether the credentials of the sender of a call are still valid, and its rights show a server."""
+        if not self.is_current(sender):
+            return False
+        try:
+            self.visible_to(sender).find(server)
+        except UnknownServer:
+            return False
+        return True
+
     def over(self) -> bool:
         """Whether the hub is stopping and the time of running calls is over."""
         return self.left() <= 0

@@ -75,7 +75,9 @@ class ForwardedHeaders:
         digest = blake2b(f"{call.principal}\n{text}".encode(), key=_SALT, digest_size=16).hexdigest()
         source = FixedCredential(RequestParts(headers), self.upstream.label)
         hidden = frozenset({token.text}) if token is not None else frozenset[str]()
-        credential = CallerCredential(call.principal, digest, source, secrets=hidden)
+        credential = CallerCredential(
+            call.principal, digest, source, secrets=hidden, may_continue=call.find_continuing()
+        )
         if token is not None:
             self._recent.remember(credential, token.expires)
         return credential

@@ -66,7 +66,8 @@ class CallConnection:
     """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for; the
     extension for apps counts among the questions.
 
-    `credential` is the principal's own, None where the hub's is used.
+    `credential` is the principal's own, None where the hub's is used. `may_continue` says whether the caller that used
+    it last may still use the server.
     `roots` names the roots of which the server knows, `has_roots` says that it had the time to ask for them,
     `is_refused_roots` that it asked before a call could be asked, and `expects_roots` that it asks for them by itself;
     `bringing_roots` is held by the call that brings them. `running` is the number of calls. One that `is_ending` gets
@@ -78,6 +79,7 @@ class CallConnection:
     client: str = ""
     roots: str = ""
     credential: CallerCredential | None = field(default=None, repr=False)
+    may_continue: Callable[[], bool] = field(default=lambda: True, repr=False)
     has_roots: bool = False
     is_refused_roots: bool = False
     expects_roots: bool = False
@@ -171,17 +173,20 @@ class CallConnections:
         client: str = "",
         roots: str = "",
         credential: CallerCredential | None = None,
+        may_continue: Callable[[], bool] = lambda: True,
     ) -> CallConnection:
         """Return a connection for one call, which may still be opening. Raises ToolFailed at the maximum.
 
-        `questions`, `client`, `roots` and `credential` are used when it is opened.
+        `questions`, `client`, `roots` and `credential` are used when it is opened. `may_continue` says later whether
+        the caller may still use the server.
         """
         with self._lock:
             found = self._find_usable(key)
             if found is not None:
                 found.running += 1
+                found.may_continue = may_continue
                 return found
-            reserved = CallConnection(key, questions, client, roots, credential, running=1)
+            reserved = CallConnection(key, questions, client, roots, credential, may_continue, running=1)
             dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
             earlier = self._find_earlier(reserved)
             for one in earlier:
@@ -247,6 +252,23 @@ class CallConnections:
                 one.is_ending, one.ending_reason = True, reason
             self._forget(ended)
         self._end(ended)
+
+    def end_callers(self, reason: str) -> None:
+        """Close the connections with a credential whose callers may no longer use the server.
+
+        One with a running call is closed after it: a call of a removed caller ends by itself, and another client of the
+        same principal may use the connection too.
+        """
+        with self._lock:
+            every = [one for one in self._iterate() if one.key.sign_in]
+        ended = [one for one in every if not one.may_continue()]
+        with self._lock:
+            ended = [one for one in ended if one in self._known.get(one.key, ())]
+            for one in ended:
+                one.is_ending, one.ending_reason = True, reason
+            idle = [one for one in ended if not one.running]
+            self._forget(idle)
+        self._end(idle)
 
     def reap(self, idle_seconds: float | None = None) -> None:
         """Close the connections that have been idle for this many seconds; by default, for those of the mount."""

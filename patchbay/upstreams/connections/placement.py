@@ -135,7 +135,8 @@ def _reserve(
     if "list_roots" in questions:
         client, roots = call.client, standing.roots.name_generation(call.principal, call.client)
     declared = questions | {APPS} if _declares_apps(call) else questions
-    reserved = standing.call_connections.acquire(key, declared, client, roots, credential)
+    continuing = call.find_continuing()
+    reserved = standing.call_connections.acquire(key, declared, client, roots, credential, continuing)
     return ChosenConnection(_name_caller(call), reserved=reserved)
 
 

@@ -191,10 +191,11 @@ class StandingConnection(PinnedMount[Mount]):
         accounts.end_outdated()
         reason = "because the account of its caller was disconnected"
         self.call_connections.end_credentials(lambda key: accounts.is_current(key.principal, key.sign_in), reason)
+        self.call_connections.end_callers("because its caller may no longer use this server")
         if self.is_program and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + FOLDERS_SECONDS
             run_in_background("removing folders of ended accounts", self._remove_ended_folders)
-        if used is not None and not accounts.is_current(used.principal, used.id):
+        if used is not None and not (used.may_continue() and accounts.is_current(used.principal, used.id)):
             self._is_revoked = True
             self._events.put(OUTDATED)
             self._loop.wake()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.access.team import set_grants
 from tests.access.upstreams.guarded import Caller, caller_of, tools_of
 from tests.access.upstreams.keyed import Keyed, key_of, running_keyed
 from tests.hubs import Answer, Hub, modern_request
 from tests.kinds.openapi.mounting import document, operation
 from tests.kinds.openapi.recording_api import RecordingApi, Reply, recording_api
-from tests.signing_in import shared_hub, signed_in
+from tests.signing_in import accounts_of, shared_hub, signed_in
 from tests.waiting import until
 
 pytestmark = [pytest.mark.process]
@@ -104,3 +109,36 @@ def test_an_api_gets_the_headers_of_the_caller(hub: Hub, api: RecordingApi) -> N
     assert told == {"tenant": "red"}
     assert call(ann, "api", "who").result["structuredContent"] == {"tenant": ""}
     assert not any(ann.token in str(seen.headers) for seen in api.requests)
+
+
+def test_connections_with_the_headers_of_a_removed_caller_are_closed_at_every_hub(
+    tmp_path: Path, keyed: Keyed, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stayed open until `session_idle`. The second hub is told by the store alone."""
+    monkeypatch.setenv("FAR_KEY", key_of("hub"))
+    far = {"kind": "upstream", "address": keyed.url, "headers": {"X-Api-Key": "${FAR_KEY}"}, **FORWARDED}
+    files = {"far.json": json.dumps(far)}
+    key_file = tmp_path / "key"
+    key_file.write_text(secrets.token_hex(32))
+    hubs = [shared_hub(tmp_path / name, files=files, store=database, key_file=key_file) for name in ("one", "two")]
+    first = hubs[0]
+    try:
+        callers = {name: caller_of(first, signed_in(first, name), "far") for name in ("ann", "ben")}
+        for caller, hub in itertools.product(callers.values(), hubs):
+            until(lambda caller=caller, hub=hub: "whoami" in tools_of(replace(caller, hub=hub), "far"))  # type: ignore[misc]
+            assert call(replace(caller, hub=hub), "far", "whoami", X_Tenant="red").text == "hub"
+        assert [count_open(hub) for hub in hubs] == [2, 2]
+        accounts_of(first).people.remove("ann")
+        until(lambda: [count_open(hub) for hub in hubs] == [1, 1], "the connections of ann are closed")
+        assert call(callers["ben"], "far", "whoami", X_Tenant="red").text == "hub"
+        everyone_else = {"grants": [{"to": ["*"], "may": ["call"], "on": ["*"]}]}
+        set_grants(first, everyone_else | {"denials": [{"to": ["ben"], "on": ["far"]}]})
+        until(lambda: [count_open(hub) for hub in hubs] == [0, 0], "the connections of ben are closed")
+    finally:
+        for hub in hubs:
+            hub.close()
+
+
+def count_open(hub: Hub) -> int:
+    """Count the connections with headers of callers."""
+    return int(hub.catalogue.find("far").upstream.call_connections.count)

@@ -104,6 +104,32 @@ def test_connections_of_an_ended_credential_are_closed_at_once_also_during_a_cal
     assert connections.acquire(Key("ann", "one", "a"), QUESTIONS) is not running
 
 
+def test_connections_of_callers_that_may_not_go_on_close_after_their_calls() -> None:
+    """An idle one stayed open until `session_idle`, with the headers of a caller that the hub had removed."""
+    connections = CallConnections(open_connection, limit=8, idle_seconds=600)
+    allowed = {"ann": True, "ben": True}
+
+    def use(name: str, sign_in: str) -> CallConnection:
+        found = connections.acquire(Key(name, "", sign_in), frozenset(), may_continue=lambda: allowed[name])
+        found.opening.result()
+        until(lambda: found.connection is not None, "it is open")
+        return found
+
+    idle, running, other = use("ann", "1"), use("ann", "2"), use("ben", "1")
+    connections.give_back(idle, clean=True)
+    connections.give_back(other, clean=True)
+    allowed["ann"] = False
+    connections.end_callers("because its caller may no longer use this server")
+    until(lambda: connections.count == 2, "the idle connection of ann is closed")
+    assert running.connection is not None and not running.connection.closed
+    connections.give_back(running, clean=True)
+    until(lambda: connections.count == 1, "the other one is closed after its call")
+    allowed["ann"] = True
+    again = use("ann", "1")
+    assert connections.take_end_reason(again) == "because its caller may no longer use this server"
+    assert use("ben", "1") is other
+
+
 def renewed(id: str, principal: str = "ann") -> CallerCredential:
     """A credential that the next one of the same session replaces, as a token of an authorization server."""
     return CallerCredential(principal, id, is_renewed=True)
