@@ -57,3 +57,44 @@ def test_a_wrong_name_gives_one_sentence(hub: Hub) -> None:
 def test_a_hub_in_memory_has_no_accounts_for_commands(hub: Hub) -> None:
     result = run(hub, "invite", "ann", "--store", "memory")
     assert result.exit_code == exit_codes.USAGE and "/people" in result.stderr
+
+
+ACME = ("--access", "shared", "--sign-in", "Acme Group=https://id.example.org", "--sign-in-client", "hub")
+
+
+def test_a_person_is_invited_to_a_sign_in_with_a_provider_and_the_invitation_withdrawn(hub: Hub) -> None:
+    """The page /people did both, and no command did."""
+    invited = run(
+        hub, "invite", "Ann@Example.org", "--provider", "acme-group", "--at", "https://hub.example.org", *ACME
+    )
+    assert invited.stdout == "https://hub.example.org/sign-in/acme-group\n"
+    assert invited.stderr == "ann@example.org is invited to sign in with https://id.example.org\n"
+    by_url = run(hub, "invite", "248289761001", "--provider", "https://id.example.org")
+    assert by_url.stdout == "http://127.0.0.1:8000/login\n"
+    assert run(hub, "invite", "248289761001", "--provider", "https://other.example.org").exit_code == exit_codes.OK
+    page = hub.log_in().client.get("/people", headers={"Accept": "text/html"}).text
+    assert "ann@example.org" in page and page.count("248289761001</th>") == 2
+    listed = [line.split("\t") for line in run(hub, "people", "list").stdout.splitlines()]
+    assert [(who, at, state) for who, _, at, state in listed] == [
+        ("ann@example.org", "at https://id.example.org", "invited"),
+        ("248289761001", "at https://id.example.org", "invited"),
+        ("248289761001", "at https://other.example.org", "invited"),
+    ]
+    assert run(hub, "people", "withdraw", "ANN@example.org").exit_code == exit_codes.OK
+    unclear = run(hub, "people", "withdraw", "248289761001")
+    assert unclear.exit_code == exit_codes.USAGE and "name one with --provider" in unclear.stderr
+    assert run(hub, "people", "withdraw", "248289761001", "--provider", "Acme Group", *ACME).exit_code == exit_codes.OK
+    assert run(hub, "people", "list").stdout.count("\n") == 1
+
+
+def test_an_unknown_provider_invites_no_person(hub: Hub) -> None:
+    for more, words in (
+        (("--provider", "acme"), "expected the URL of the identity provider"),
+        (("--provider", "other", *ACME), "expected a name or URL of --sign-in (Acme Group=https://id.example.org)"),
+        (("--provider", "https://other.example.org", *ACME), "expected a name or URL of --sign-in"),
+    ):
+        result = run(hub, "invite", "ann@example.org", *more)
+        assert result.exit_code == exit_codes.USAGE and result.stdout == ""
+        assert words in result.stderr and result.stderr.count("\n") == 1
+    missing = run(hub, "people", "withdraw", "ann@example.org")
+    assert missing.exit_code == exit_codes.USAGE and "people list" in missing.stderr

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from patchbay.access.people.people import OutsideIdentity
-from patchbay.access.providers.provider import Provider
 from patchbay.access.tokens.claims import MAX_NAME_CHARACTERS
 from patchbay.coordination.records import Records, encode_record
 from patchbay.errors import InvalidParams
@@ -49,14 +48,14 @@ class InvitedPeople:
         """Return the invitations that are not used, oldest first."""
         return [*(self._records.load(SIGN_IN_INVITED)[0] or _List()).rows]
 
-    def add(self, who: str, provider: Provider) -> Invited:
-        """Invite the owner of an e-mail address, or a subject. Raises InvalidParams."""
+    def add(self, who: str, issuer: str) -> Invited:
+        """Invite the owner of an e-mail address, or a subject, at the provider with this URL. Raises InvalidParams."""
         who = who.strip()
         if not who or len(who) > MAX_NAME_CHARACTERS or not who.isprintable():
             raise InvalidParams(
                 f"expected an e-mail address, or a subject of the provider, of at most {MAX_NAME_CHARACTERS} characters"
             )
-        row = Invited(_in_one_form(who), provider.issuer.url, self._journal.now())
+        row = Invited(in_one_form(who), issuer, self._journal.now())
 
         def added(old: _List | None) -> _List:
             rest = [one for one in (old or _List()).rows if (one.who, one.issuer) != (row.who, row.issuer)]
@@ -73,17 +72,17 @@ class InvitedPeople:
 
         def without(old: _List | None) -> _List | None:
             rows = (old or _List()).rows
-            rest = tuple(one for one in rows if (one.who, one.issuer) != (_in_one_form(who), issuer))
+            rest = tuple(one for one in rows if (one.who, one.issuer) != (in_one_form(who), issuer))
             return _List(rest) if len(rest) < len(rows) else None
 
         return self._records.update(SIGN_IN_INVITED, without)
 
     def use(self, person: OutsideIdentity) -> bool:
         """Use up an invitation of this person; return False if there is none."""
-        names = [person.subject, *([_in_one_form(person.email)] if person.email else [])]
+        names = [person.subject, *([in_one_form(person.email)] if person.email else [])]
         return any(self.withdraw(name, person.issuer) for name in names)
 
 
-def _in_one_form(who: str) -> str:
+def in_one_form(who: str) -> str:
     """Return an e-mail address in lower case; a subject as it is."""
     return who.lower() if _EMAIL.fullmatch(who) else who

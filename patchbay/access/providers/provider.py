@@ -86,6 +86,16 @@ def load_providers(settings: Settings) -> tuple[Provider, ...]:
     return tuple(providers)
 
 
+def find_provider(settings: Settings, text: str) -> Provider | None:
+    """Return the identity provider with this name, key or URL; None where the settings name no such provider.
+
+    Raises ConfigError.
+    """
+    wanted = text.strip()
+    known = load_providers(settings)
+    return next((one for one in known if wanted in (one.name, one.key, one.issuer.url)), None)
+
+
 def _split(setting: str, text: str) -> tuple[str, str]:
     """Split `NAME=VALUE`; a value alone has an empty name. Raises ConfigError."""
     found = _NAMED.fullmatch(text)

@@ -169,7 +169,7 @@ HUB = {
     ),
     "people": LateCommand(
         "patchbay.cli.commands.people:people",
-        "List or remove the accounts of people.",
+        "List or remove the accounts of people, and withdraw invitations.",
     ),
     "client": LateCommand(
         "patchbay.cli.commands.program_clients:client_command",

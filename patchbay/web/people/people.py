@@ -48,7 +48,8 @@ class _PeopleViews:
             raise InvalidParams("do: expected invite, remove or withdraw")
         try:
             if fields.get("provider"):
-                self._providers.invited.add(fields.get("name", ""), self._find_provider(fields["provider"]))
+                issuer = self._find_provider(fields["provider"]).issuer.url
+                self._providers.invited.add(fields.get("name", ""), issuer)
                 return redirect_to("/people")
             name = parse_name(fields.get("name", ""))
         except InvalidParams as problem:

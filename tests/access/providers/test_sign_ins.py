@@ -17,7 +17,6 @@ from patchbay.access.people.people import Person, Session
 from patchbay.access.principals import Principal
 from patchbay.access.providers import sign_ins
 from patchbay.access.providers.invited import MAX_INVITED, InvitedPeople
-from patchbay.access.providers.provider import load_providers
 from patchbay.access.providers.relying_party import ProviderTokens, RelyingParty
 from patchbay.access.providers.sign_ins import ProviderSignIns
 from patchbay.access.tokens.claims import make_principal
@@ -26,7 +25,6 @@ from patchbay.access.tokens.problems import IssuerUnavailable
 from patchbay.access.upstreams.deletion import delete_record, tokens_topic
 from patchbay.cli import main
 from patchbay.errors import InvalidParams
-from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SIGN_IN_TOKENS
 from tests.access.providers.false_provider import (
@@ -452,12 +450,11 @@ def test_a_subject_of_the_greatest_length_can_be_invited(closed_hub: Hub, provid
     assert try_to_sign_in(closed_hub, provider, sub=subject) == 303
 
 
-def test_invitations_have_a_limit_together(provider: FalseProvider) -> None:
+def test_invitations_have_a_limit_together() -> None:
     invited = InvitedPeople(MemoryStore().journal)
-    party = load_providers(Settings(**settings_for(provider)))[0]
     with pytest.raises(InvalidParams, match="withdraw one first"):
         for number in range(MAX_INVITED + 1):
-            invited.add(f"{number:04}" + '"' * 251, party)
+            invited.add(f"{number:04}" + '"' * 251, "https://id.example.org")
     assert invited.list()
 
 
