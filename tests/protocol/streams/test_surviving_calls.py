@@ -294,6 +294,20 @@ def test_a_revoked_key_does_not_get_the_answer_of_a_call_that_goes_on(
     assert not [message for message in answer.messages if "result" in message]
 
 
+def test_a_call_that_does_not_survive_ends_with_the_key_of_its_caller_and_says_why(hub: Hub, tmp_path: Path) -> None:
+    """It ended with an empty answer, 202."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    headers = {**new_key(hub, "ann"), "Accept": "application/json"}
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(send, hub, "hold", headers, {}, gate=str(gate))
+        with gate.open("w"):  # opened when the tool reads it
+            hub.app.parts.keys.revoke("ann")
+            answer = asked.result(60)
+    assert answer.status == 200 and answer.result["isError"]
+    assert answer.text == "the hub ended this call: the credentials of the caller are no longer valid"
+
+
 def test_a_caller_of_json_is_told_to_ask_again_when_the_hub_stops_before_the_answer(hub: Hub, tmp_path: Path) -> None:
     """36.2: a notification of progress is no answer."""
     gate = tmp_path / "gate"
