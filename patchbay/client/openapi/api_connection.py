@@ -24,7 +24,7 @@ from patchbay.callback_mailbox import CallbackMailbox
 from patchbay.client.addresses.targets import mask_url
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import ServerTimeout, Unreachable
-from patchbay.client.openapi.failures import CLOSED_EARLY, describe_failure
+from patchbay.client.network_failures import CLOSED_EARLY, describe_failure
 from patchbay.client.openapi.http_client import MAX_REDIRECTS, RedirectRefused, Reply, RequestRules
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import PatchbayError

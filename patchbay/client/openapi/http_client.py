@@ -20,7 +20,7 @@ import httpx2
 
 from patchbay.client.addresses.targets import check_headers, mask_url
 from patchbay.client.errors import ServerTimeout, Unreachable
-from patchbay.client.openapi.failures import describe_failure
+from patchbay.client.network_failures import describe_failure
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ParseError, PatchbayError

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from patchbay.client.errors import ServerTimeout, Unreachable
+from patchbay.client.network_failures import describe_failure
 from patchbay.client.openapi.api_connection import ApiConnection, ApiExchange
-from patchbay.client.openapi.failures import describe_failure
 from patchbay.client.openapi.http_client import ApiClient, Reply, RequestRules
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import PatchbayError

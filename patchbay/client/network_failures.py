@@ -1,4 +1,4 @@
-"""Names the reason why a request to an HTTP API got no answer.
+"""Names the reason why a request to a server at a URL got no answer.
 
 Errors of the network often have no text: a closed connection has none. Their types and causes give the reason.
 """
