@@ -88,7 +88,14 @@ class SessionLost(Unreachable):
 
 
 class NotServed(Unreachable):
-    """The address answers 404: no server is there, or none that the caller may see."""
+    """The address answers 404: no server is there, or none that the caller may see.
+
+    `speaks_mcp` says that the answer was a JSON-RPC error, so that other MCP servers are at this host.
+    """
+
+    def __init__(self, message: str, speaks_mcp: bool = False) -> None:
+        super().__init__(message)
+        self.speaks_mcp = speaks_mcp
 
 
 class NoMcpServer(Unreachable):

@@ -17,6 +17,10 @@ CLOSED_EARLY = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 """The errors of a connection that the other side closed; the first is also that of an answer that is not HTTP."""
 
 
+NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+"""Reasons of OpenSSL for an answer in plain text; the first is that of the usual HTTP server."""
+
+
 def describe_failure(problem: BaseException, has_answered: bool) -> str:
     """Return the reason of a failed request, as the end of a sentence; it is never empty.
 
@@ -43,12 +47,14 @@ def _describe_cause(cause: BaseException) -> str:
     """Return the reason that one exception states by its type; "" for other types."""
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its TLS certificate is not accepted: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError) and cause.reason in NOT_TLS:
+        return "it does not speak TLS at this port; for plain HTTP, write http:// in place of https://"
     if isinstance(cause, ssl.SSLError):
         return f"TLS failed: {(cause.reason or str(cause)).replace('_', ' ').lower()}"
     if isinstance(cause, socket.gaierror):
         return f"the name of its host has no address: {cause.strerror}"
     if isinstance(cause, ConnectionRefusedError):
-        return "it refused the connection"
+        return "it refused the connection, so no server listens at this port"
     return ""
 
 

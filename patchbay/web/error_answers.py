@@ -60,6 +60,10 @@ EXPLAINED = (503, 507)
 """Statuses of failures that are no fault of the program: their message is for the caller."""
 
 
+OF_OTHER_PAGES = (404, 405, 415)
+"""Statuses that an MCP client gets which sends its messages to another page of the hub."""
+
+
 def describe_error(problem: Exception) -> ShownError:
     """Describe an exception. An unexpected exception is logged, and the response holds only its incident number."""
     if isinstance(problem, HTTPException):
@@ -95,6 +99,12 @@ def _describe_http_error(problem: HTTPException) -> ShownError:
     return ShownError(status, problem.description or HTTPStatus(status).phrase, code)
 
 
+def _describe_mcp_addresses() -> str:
+    """Return the addresses that an MCP client can use, for one that sends messages to another page."""
+    every = f"{request.host_url.rstrip('/')}{request.script_root}/mcp"
+    return f"MCP clients use {every} for all servers, {every}/NAME for one server, and {every}/NAME/sse for HTTP+SSE."
+
+
 class ErrorResponder:
     """Makes error responses in the form that the client accepts."""
 
@@ -121,11 +131,14 @@ class ErrorResponder:
             return html_response(self._page(found, protocol))
         if protocol:
             return Response(encode(_rpc_failure(found)), mimetype="application/json")
+        message = found.message
+        if found.status in OF_OTHER_PAGES and "text/event-stream" in accept:
+            message = f"{message.removesuffix('.')}. {_describe_mcp_addresses()}"
         if "application/json" in accept:
-            body = {"error": found.message} | ({"data": found.data} if found.data is not None else {})
+            body = {"error": message} | ({"data": found.data} if found.data is not None else {})
             return Response(orjson.dumps(body), mimetype="application/json")
         tail = f" (incident {found.incident})" if found.incident else ""
-        return Response(f"{found.message}{tail}\n", mimetype="text/plain")
+        return Response(f"{message}{tail}\n", mimetype="text/plain")
 
     def _page(self, found: ShownError, protocol: bool) -> str:
         values = {name: getattr(found, name) for name in ("status", "title", "message", "incident", "folder_page")}

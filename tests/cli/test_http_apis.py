@@ -158,9 +158,7 @@ def test_the_root_of_an_api_suggests_its_address(workspace: Workspace, api: str,
 def test_a_page_for_browsers_is_told_from_an_mcp_server(workspace: Workspace, api: str) -> None:
     ended = workspace.quick(f"jn inspect {api}/welcome")
     assert ended.code == exit_codes.UNREACHABLE
-    sentence = (
-        "/welcome: no MCP server is there: expected response with content type 'text/event-stream', got 'text/html'"
-    )
+    sentence = "/welcome: no MCP server is there: it answers with a page for browsers"
     assert f"{sentence}; an HTTP API describes itself there" in ended.err
 
 

@@ -23,6 +23,9 @@ CARD_TYPE = "application/mcp-server-card+json"
 SECONDS = 10.0
 MAX_DOCUMENT_BYTES = 1024 * 1024
 MAX_CARDS = 50
+MAX_NAMED_SERVERS = 8
+"""Servers that an error names."""
+
 NO_DOMAIN = "https://no-domain.invalid"
 """In place of the domain that a caller chose, so that every host has to be public."""
 
@@ -76,7 +79,8 @@ def address_of(domain: str, public: bool = False) -> str:
     """
     found = find_servers(domain, public)
     if len(found) > 1:
-        named = "; ".join(f"{one.title}: {one.url}" for one in found)
+        named = ", ".join(one.url for one in found[:MAX_NAMED_SERVERS])
+        named += f" and {len(found) - MAX_NAMED_SERVERS} more" if len(found) > MAX_NAMED_SERVERS else ""
         raise InvalidParams(f"{domain} has {len(found)} servers; name the address of one of them: {named}")
     return found[0].url if found else domain
 

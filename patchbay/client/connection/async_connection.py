@@ -386,8 +386,9 @@ class AsyncConnection:
         return make_client_error(self._make_context(run), problem)
 
     def _make_context(self, run: RequestRun | None) -> FailureContext:
-        status = self.http.status if self.http is not None else None
-        return FailureContext(self.plan.target, run, self.child, status, self.plan.auth is not None, self.failure)
+        http, has_auth = self.http, self.plan.auth is not None
+        status, refusal = (http.status, http.refusal) if http is not None else (None, "")
+        return FailureContext(self.plan.target, run, self.child, status, has_auth, self.failure, refusal)
 
     def _make_closed_error(self, run: RequestRun) -> PatchbayError:
         return make_connection_lost_error(self._make_context(run), "Connection closed")

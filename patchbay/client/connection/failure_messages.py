@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.exceptions import MCPError
 
+from patchbay.client.addresses.cards import is_domain
 from patchbay.client.addresses.targets import Http, Target, mask_urls
 from patchbay.client.connection.programs.stdio import ChildProcess
 from patchbay.client.connection.requests import OPENING_METHOD, RequestRun
@@ -23,6 +24,7 @@ from patchbay.client.errors import (
     SignInNeeded,
     Unreachable,
 )
+from patchbay.client.network_failures import describe_failure
 from patchbay.errors import PatchbayError
 
 UNAUTHORIZED, NOT_FOUND = 401, 404
@@ -32,10 +34,16 @@ SYNTHETIC_MESSAGES = frozenset({"Server returned an error response", "Session te
 WRONG_MEDIA_TYPE = "expected response with content type"
 """The begin of the sentence of the HTTP client about an answer that is no event stream."""
 
+WEB_PAGE = "got 'text/html'"
+"""The end of that sentence about a page for browsers."""
+
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """The facts about a failure. `status` is that of the last refused HTTP request."""
+    """The facts about a failure.
+
+    `status` is that of the last refused HTTP request, `refusal` the message of the JSON-RPC error of the first one.
+    """
 
     target: Target
     run: RequestRun | None
@@ -43,6 +51,7 @@ class FailureContext:
     status: int | None
     has_auth: bool
     cause: BaseException | None
+    refusal: str = ""
 
     @property
     def is_opening(self) -> bool:
@@ -87,7 +96,9 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
         return _make_status_error(context, problem.response.status_code)
     words = mask_urls(str(problem)).removesuffix(".") or type(problem).__name__
     if isinstance(problem, httpx2.SSEError) and words.lower().startswith(WRONG_MEDIA_TYPE):
-        return NoMcpServer(f"{target}: no MCP server is there: {words[:1].lower()}{words[1:]}")
+        return _make_media_type_error(context, words)
+    if isinstance(problem, httpx2.ConnectError):
+        words = describe_failure(problem, has_answered=False)
     return Unreachable(f"{target} cannot be reached: {words}{context.details}")
 
 
@@ -121,7 +132,21 @@ def _make_status_error(context: FailureContext, status: int) -> Unreachable:
     if status != NOT_FOUND:
         return Unreachable(f"{target} cannot be reached: it answers HTTP {status}")
     who = "this key gives" if context.has_key else "a caller without a key has"
-    return NotServed(f"{target} answers HTTP {NOT_FOUND}: no MCP server is there, or {who} no access to it")
+    said = f". It says: {mask_urls(context.refusal).removesuffix('.')}" if context.refusal else ""
+    return NotServed(
+        f"{target} answers HTTP {NOT_FOUND}: no MCP server is there, or {who} no access to it{said}",
+        bool(context.refusal),
+    )
+
+
+def _make_media_type_error(context: FailureContext, words: str) -> NoMcpServer:
+    """Make the error of an answer that is no MCP; `words` is the sentence of the HTTP client about its media type."""
+    target = context.target
+    what = "it answers with a page for browsers" if words.endswith(WEB_PAGE) else f"{words[:1].lower()}{words[1:]}"
+    hint = ""
+    if isinstance(target, Http) and is_domain(target.url):
+        hint = f"; the path of most MCP servers is /mcp: {mask_urls(target.url).rstrip('/')}/mcp"
+    return NoMcpServer(f"{target.label}: no MCP server is there: {what}{hint}")
 
 
 def _make_timeout_error(context: FailureContext) -> ServerTimeout:

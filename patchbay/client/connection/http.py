@@ -30,7 +30,7 @@ from patchbay.client.addresses.targets import ANY_ISSUER, Http
 from patchbay.client.connection.direct_http import DirectHttp, HttpTarget
 from patchbay.client.connection.handover import HandoverTransport, is_direct_http_possible
 from patchbay.client.connection.plan import AgreedSession
-from patchbay.client.connection.refusals import MAX_REFUSAL_BYTES, complete_refusal
+from patchbay.client.connection.refusals import MAX_REFUSAL_BYTES, complete_refusal, find_refusal_words
 from patchbay.client.connection.requests import CURRENT_RUN, RequestRun
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.rate_limit import count_text_units, make_text_limiter
@@ -123,7 +123,10 @@ class _SizeLimitedStream(httpx2.AsyncByteStream):
 
 
 class HttpConnection:
-    """The HTTP side of one connection; `status` is that of the last refused request."""
+    """The HTTP side of one connection.
+
+    `status` is that of the last refused request, `refusal` the message of the JSON-RPC error of the first one.
+    """
 
     def __init__(
         self, target: Http, auth: httpx2.Auth | None, limit: int, adopted: AgreedSession | None = None, issuer: str = ""
@@ -135,6 +138,7 @@ class HttpConnection:
         """
         self.target = target
         self.status: int | None = None
+        self.refusal = ""
         self._session_id = adopted.session_id if adopted is not None else None
         self._session_headers = {"mcp-session-id": self._session_id} if self._session_id else {}
         self._resumes_session = adopted is not None
@@ -249,7 +253,7 @@ class HttpConnection:
             response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
         has_words = 400 <= response.status_code < 500 and response.status_code != 429
         if run is not None and has_words and self._is_message(asked):
-            await _complete_refusal(response)
+            self.refusal = self.refusal or find_refusal_words(await _complete_refusal(response))
 
     def _is_message(self, request: httpx2.Request) -> bool:
         """Whether a request carries a message to the server; those of a sign-in do not."""
@@ -274,31 +278,34 @@ class _ReadStream(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-async def _complete_refusal(response: httpx2.Response) -> None:
+async def _complete_refusal(response: httpx2.Response) -> bytes:
     """Give a short refusal the form of a JSON-RPC error, so that the official client passes its words on.
+
+    Return the body that was read; empty for one that was not.
 
     For 429 and for failures of the server the status and the seconds to wait say more than its words.
     """
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     stream = response.stream
     if kind not in ("", "text/plain", "application/problem+json", "application/json"):
-        return
+        return b""
     if response.status_code in (401, 403) or not isinstance(stream, _SizeLimitedStream):
-        return  # the sign-in reads these
+        return b""  # the sign-in reads these
     pieces, read = aiter(stream), b""
     try:
         async for piece in pieces:
             read += piece
             if len(read) > MAX_REFUSAL_BYTES:
                 response.stream = _ReadStream(read, pieces, stream)
-                return
+                return b""
     except httpx2.StreamError:
         response.stream = _ReadStream(b"", None, stream)
-        return
+        return b""
     completed = complete_refusal(read)
     if completed is not None:
         response.headers["content-type"] = "application/json"
     response.stream = _ReadStream(completed or read, None, stream)
+    return read
 
 
 async def _pin_to_public_address(request: httpx2.Request, who: str, remedy: str = "") -> None:

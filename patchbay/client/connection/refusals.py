@@ -41,6 +41,20 @@ def complete_refusal(body: bytes) -> bytes | None:
     return None if not words else _write({"code": UNKNOWN_ERROR, "message": words[:MAX_TEXT_CHARACTERS]})
 
 
+def find_refusal_words(body: bytes) -> str:
+    """Return the message of a refusal that is a JSON-RPC error, with at most MAX_TEXT_CHARACTERS; "" for other bodies.
+
+    Only a server that speaks MCP refuses in this form.
+    """
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    error = value.get("error") if isinstance(value, dict) and value.get("jsonrpc") == "2.0" else None
+    words = error.get("message") if isinstance(error, dict) else None
+    return words.strip()[:MAX_TEXT_CHARACTERS] if isinstance(words, str) else ""
+
+
 def _write(error: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
 

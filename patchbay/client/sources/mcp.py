@@ -239,6 +239,8 @@ class McpSource:
         except (Unreachable, McpFailure) as problem:
             if isinstance(problem, (ServerTimeout, SignInNeeded)) or not isinstance(target, Http):
                 raise
+            if isinstance(problem, NotServed) and problem.speaks_mcp:
+                raise
             if self._is_api_described is None or not self._is_api_described(target.url, context):
                 raise
             api = f"openapi+{mask_url(target.url)}"

@@ -22,6 +22,7 @@ from tests.interaction.programs import free_port
 from tests.waiting import BOUND
 
 CLOSED = "it closed the connection before it answered"
+REFUSED = "it refused the connection, so no server listens at this port"
 BROKEN_OFF = "it closed the connection in the middle of its answer"
 
 
@@ -111,7 +112,7 @@ def test_a_request_is_not_sent_again_after_the_head_of_its_answer() -> None:
 
 def test_a_refused_connection_and_a_late_answer_are_named() -> None:
     refused = f"http://127.0.0.1:{free_port()}/"
-    with connected(refused) as connection, pytest.raises(Unreachable, match="it refused the connection"):
+    with connected(refused) as connection, pytest.raises(Unreachable, match=REFUSED):
         send(connection, refused)
     late = pytest.raises(ServerTimeout, match=r"did not answer within 0\.2 s")
     with serving(["silence"]) as (api, connection), late:
@@ -144,7 +145,7 @@ def make_error(cause: BaseException) -> Exception:
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [
-        (make_error(ExceptionGroup("", [ConnectionRefusedError()])), "it refused the connection"),
+        (make_error(ExceptionGroup("", [ConnectionRefusedError()])), REFUSED),
         (make_error(OSError("all of https://user:word@a/ failed")), "all of https://user:***@a/ failed"),
         (httpx2.ConnectError(""), "ConnectError"),
     ],
