@@ -12,6 +12,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from patchbay.access.approvals import WAITING
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
@@ -20,7 +21,16 @@ from patchbay.catalogue.script_tools import RUN
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
+from patchbay.web.access.approval_words import describe_questions
 from patchbay.web.operator.changes import explain_refusal, read_change_form
+from patchbay.web.pages.run_values import (
+    describe_answer,
+    describe_call,
+    find_inputs,
+    group_running,
+    list_lines,
+    list_rows,
+)
 from patchbay.web.rendering.plots import format_duration
 from patchbay.web.site.answers import render_answer
 from patchbay.web.site.site import Site
@@ -86,27 +96,33 @@ class _RunViews:
         text = self._find_text(run.script, hides_contents)
         if hides_contents:
             run = _without_contents(run)
-        calls, running = [_describe(one) for one in run.calls], self._find_running(run.id)
+        calls, running = [describe_call(one) for one in run.calls], self._find_running(run.id)
         servers = [one.server for one in ([run.script] if run.script is not None else run.calls)]
         state, waiting = self._services.scripts.describe(run.id)
+        open_calls = [*(_describe_running(one) for one in running if one.script_place), *waiting]
         data = {
             "id": run.id,
             "record": run.script.id if run.script is not None else None,
             "server": [*servers, *(one.server.name for one in running), ""][0],
             "calls": calls,
             "state": state,
-            "running": [*(_describe_running(one) for one in running if one.script_place), *waiting],
+            "running": open_calls,
             "differences": list(replayed.differences) if replayed is not None else None,
         }
+        answer, rows = describe_answer(run.script), list_rows(run.calls)
+        rehearsed = answer["rehearsed"] if answer is not None else None
         return render_answer(
             self._site,
             "run.html",
             "activity",
             data,
             script=run.script,
-            lines=_lines(text, calls),
-            inputs=_inputs(run.script),
-            inner=[one for one in calls if one["depth"] > 1],
+            answer=answer,
+            lines=list_lines(text, rows, open_calls, rehearsed or ()),
+            rows=rows,
+            waits=group_running(open_calls),
+            questions=self._find_questions(run.id),
+            inputs=find_inputs(run.script),
             replayed=replayed,
             wrong=wrong,
             hides_contents=hides_contents,
@@ -114,6 +130,15 @@ class _RunViews:
             csrf=self._site.operators.csrf(),
             format_duration=format_duration,
         )
+
+    def _find_questions(self, id: str) -> list[dict[str, Any]]:
+        """Return the questions of a run that wait for an approval, for the operator; none for any other reader."""
+        if not self._site.operators.lenient_proof().is_operator:
+            return []
+        approvals = self._services.approvals
+        now = approvals.now()
+        waiting = [one for one in approvals.all() if one.run == id and one.state_at(now) == WAITING]
+        return describe_questions(waiting, now, self._site.settings.mode)
 
     def _find_running(self, id: str) -> list[CallRecording]:
         """Return what has not ended of a run in this process, oldest first: its script, and calls that run or wait."""
@@ -132,40 +157,6 @@ def _without_contents(run: RunRecords) -> RunRecords:
         return replace(one, arguments=None, answer=None, arguments_cid=None, answer_cid=None, raised=(), origins=())
 
     return RunRecords(run.id, strip(run.script) if run.script is not None else None, [strip(one) for one in run.calls])
-
-
-def _describe(record: Record) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "number": record.number,
-        "line": record.line,
-        "depth": record.depth,
-        "name": f"{record.server}.{record.name}",
-        "ms": record.ms,
-        "outcome": record.outcome,
-        "code": record.code,
-        "arguments": record.arguments,
-        "answer": record.answer,
-    }
-
-
-def _lines(text: str | None, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines of a script, each with the calls that it made."""
-    by_line: dict[int, list[dict[str, Any]]] = {}
-    for one in calls:
-        if one["depth"] == 1:
-            by_line.setdefault(one["line"], []).append(one)
-    # As the interpreter counts them: `splitlines` knows more ends of lines.
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return [{"number": place, "text": line, "calls": by_line.get(place, [])} for place, line in enumerate(lines, 1)]
-
-
-def _inputs(record: Record | None) -> Any:
-    """Return the inputs of a script, or the arguments of a tool that is a script; None without any."""
-    arguments = record.arguments if record is not None else None
-    if not isinstance(arguments, dict):
-        return None
-    return arguments.get("inputs") if "code" in arguments else arguments
 
 
 def script_runs_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:

@@ -17,6 +17,8 @@ from patchbay.activity.script_runs import RESUMED, find_run
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import write
+from tests.scripting.closing import close_issues, closing_hub, ended, waiting
+from tests.scripting.closing import words as words_of
 from tests.scripting.hubs import GIT, SCRIPTED, failure, script, value
 from tests.waiting import until
 from tests.web.browsing import BROWSER, read, read_json
@@ -61,6 +63,78 @@ def test_a_run_has_its_script_with_its_calls_beside_their_lines(hub: Hub) -> Non
         assert f'href="/activity/{one["id"]}"' in page
         assert f'href="/activity/runs/{run}"' in read(hub, f"/activity/{one['id']}")
     assert f'href="/activity/runs/{run}"' in read(hub, f"/activity/{shown['record']}")
+
+
+def test_each_call_has_its_arguments_its_result_and_its_duration_beside_its_line(hub: Hub) -> None:
+    """Issue 55, item 6."""
+    value(script(hub, "git", CODE))
+    shown = read(hub, f"/activity/runs/{newest_run(hub)}")
+    lines = shown[shown.index('<ol class="script-lines">') : shown.index("</ol>")].split("<li")
+    (line,) = [one for one in lines if "git.close(number=0)" in Reader(one).text]
+    words = " ".join(Reader(line).text.split())
+    assert "succeeded" in words and " ms" in words and '{ "number": 0 }' in words and "Result" in words
+    assert "closed 0" in words
+
+
+def test_many_calls_of_one_line_are_one_row_and_a_failed_one_is_not_folded(hub: Hub) -> None:
+    code = (
+        "import git\nfor number in range(10, 18):\n    try:\n        await git.close(number=number)\n"
+        "    except RuntimeError:\n        pass\n"
+    )
+    script(hub, "git", code)
+    words = " ".join(Reader(read(hub, f"/activity/runs/{newest_run(hub)}")).text.split())
+    assert "7 other calls succeeded" in words
+    assert words.index("git.close(number=13)") < words.index("7 other calls succeeded")
+
+
+def test_what_a_script_printed_and_its_value_are_apart_and_a_failure_is_a_sentence(hub: Hub) -> None:
+    script(hub, "git", 'print("hello")\n{"n": [1]}')
+    words = " ".join(Reader(read(hub, f"/activity/runs/{newest_run(hub)}")).text.split())
+    assert "Result hello" in words and 'Value:{ "n": [ 1 ] }' in words and "The whole answer as JSON" in words
+    script(hub, "git", "import git\nawait git.close(number=13)")
+    words = " ".join(Reader(read(hub, f"/activity/runs/{newest_run(hub)}")).text.split())
+    assert "the script failed" in words and "line 2: RuntimeError: git.close: ValueError: unlucky 1 call" in words
+
+
+def test_a_rehearsal_is_called_one_and_has_the_calls_that_were_not_made(hub: Hub) -> None:
+    """Issue 55, item 4."""
+    arguments = {"code": "import git\nawait git.close(number=4)", "rehearse": True}
+    hub.modern("git", "tools/call", {"name": "run_script", "arguments": arguments})
+    words = " ".join(Reader(read(hub, f"/activity/runs/{newest_run(hub)}")).text.split())
+    assert "rehearsal" in words and "git.close(number=4) was not made" in words
+    assert "Calls that were not made" in words and '{ "number": 4 }not needed' in words
+
+
+def test_calls_that_wait_for_the_operator_are_decided_on_the_page_of_their_run(tmp_path: Path) -> None:
+    """55.7: all of them are one question, with the exact arguments, and stand beside their line."""
+    found = closing_hub(tmp_path).log_in()
+    try:
+        close_issues(found, tmp_path)
+        (run,) = {one["run"] for one in waiting(found)}
+        path = f"/activity/runs/{run}"
+        page = read(found, path)
+        words = " ".join(Reader(page).text.split())
+        assert "Approve all 3" in words and "3 calls of issues.close, since" in words
+        question = waiting(found)[0]["question"]
+        form = {"csrf": csrf(found, path), "id": question, "do": "approve"}
+        assert found.client.post("/approvals", data=form, headers=BROWSER).status_code == 303
+        ended(found, run)
+        assert sorted(words_of(tmp_path)) == ["1", "2", "3"] and "Approve all" not in Reader(read(found, path)).text
+    finally:
+        found.close()
+
+
+def test_a_run_without_a_decision_in_time_says_so(tmp_path: Path) -> None:
+    found = closing_hub(tmp_path).log_in()
+    try:
+        close_issues(found, tmp_path)
+        (run,) = {one["run"] for one in waiting(found)}
+        approvals = found.app.parts.dispatcher.services.approvals
+        later = approvals.now() + APPROVAL_SECONDS + 1
+        approvals.now = lambda: later
+        assert "There was no decision in time." in Reader(read(found, f"/activity/runs/{run}")).text
+    finally:
+        found.close()
 
 
 def test_the_run_of_a_saved_script_shows_the_script_of_its_version(hub: Hub) -> None:
@@ -170,7 +244,7 @@ def test_a_call_that_has_not_ended_is_shown_with_its_line(hub: Hub) -> None:
         page = " ".join(Reader(read(hub, f"/activity/runs/{record.run}")).text.split())
         others = [pool.submit(hub.call, "git", "meet", {"name": name}) for name in "bc"]
         assert value(running.result()) == "a" and all(one.result().text in "bc" for one in others)
-    assert "not ended yet" in page and "git.meet of line 3, since" in page
+    assert "not ended yet" in page and "Line 3: git.meet, since" in page
 
 
 def test_a_run_has_a_page_before_any_of_its_calls_has_ended(hub: Hub) -> None:
@@ -181,7 +255,7 @@ def test_a_run_has_a_page_before_any_of_its_calls_has_ended(hub: Hub) -> None:
         page = " ".join(Reader(read(hub, f"/activity/runs/{run}")).text.split())
         others = [pool.submit(hub.call, "git", "meet", {"name": name}) for name in "bc"]
         assert value(running.result()) == "a" and all(one.result().text in "bc" for one in others)
-    assert "git.meet of line 2, since" in page and "No call has ended yet." in page
+    assert "Line 2: git.meet, since" in page and "No call has ended yet." in page
 
 
 def test_a_running_script_of_somebody_else_is_not_there(tmp_path: Path) -> None:
