@@ -54,7 +54,7 @@ def test_a_script_is_tried_and_its_run_is_read_and_repeated(browser: Browser, hu
     expect(page.get_by_role("status")).to_contain_text("/a 3")
     page.get_by_role("link", name="The run, with its calls beside their lines").click()
     line = page.locator(".script-lines > li", has_text="await release.log")
-    expect(line.get_by_text("release.log(")).to_be_visible()
+    expect(line.locator("summary", has_text="release.log(count=3")).to_be_visible()
     page.get_by_role("button", name="Repeat against the record").click()
     expect(page.get_by_role("status")).to_contain_text("made the same calls and has the same value")
     page.locator(".script-lines summary", has_text="release.log(").click()
