@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -30,21 +31,31 @@ LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64",
 LINKER_CACHE = "/etc/ld.so.cache"
 
 
-def main(program: str, arguments: Sequence[str], priority: int = 0) -> None:
+def main(program: str, arguments: Sequence[str], priority: int = 0, is_silent: bool = False) -> None:
     """Become this program, restricted. `program` is its whole path. Raises OSError where it cannot be run.
 
-    `priority` is the nice value that is added to that of the hub.
+    `priority` is the nice value that is added to that of the hub. With `is_silent`, what the program writes to its
+    standard error is lost: an interpreter writes lines about scripts that need too much memory or nest too deeply, by
+    which a caller could fill the log of the hub.
     """
     os.nice(priority)
     os.chdir("/")
     for which in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(which, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
     if kernel.LINUX:
         _limit_memory()
         _leave_network()
         _lock_files(program)
-    os.execve(program, [program, *arguments], {})
+    errors = os.dup(sys.stderr.fileno())
+    if is_silent:
+        os.dup2(nowhere, sys.stderr.fileno())
+    try:
+        os.execve(program, [program, *arguments], {})
+    except OSError:
+        os.dup2(errors, sys.stderr.fileno())  # the reason is shown there
+        raise
 
 
 def _limit_memory() -> None:

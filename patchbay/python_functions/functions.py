@@ -115,7 +115,7 @@ def _check_coding(name: str, text: str) -> None:
     try:
         coding, _ = tokenize.detect_encoding(BytesIO(data).readline)
         same = data.decode(coding, "surrogatepass" if coding == "utf-8" else "strict") == text
-    except (SyntaxError, UnicodeError):
+    except (SyntaxError, UnicodeError, LookupError):  # LookupError: `rot13` and others are codecs of no text
         same = False
     if not same:
         raise ConfigError(name, "line 1", "expected Python in UTF-8: its coding line names another; remove that line")

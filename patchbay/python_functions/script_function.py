@@ -118,27 +118,47 @@ def _describe_unknown(what: str, wrong: ast.expr) -> str:
     return f"{what} is {ast.unparse(wrong)[:80]!r}, which is no type of JSON here; expected {known}"
 
 
-def _unknown_types(node: ast.expr, scope: Scope, known: frozenset[str], aliases: int = 0) -> Iterator[ast.expr]:
+def _unknown_types(node: ast.expr, scope: Scope, known: frozenset[str]) -> Iterator[ast.expr]:
     """Yield each part of an annotation that names something else than the types `known`."""
-    match node:
-        case ast.Constant(value=None):
-            return
-        case ast.Constant(value=str(text)) if (inner := expression_in(text)) is not None:
-            ast.copy_location(inner, node)
-            yield from (node for _ in _unknown_types(inner, scope, known, aliases))
-        case ast.BinOp(op=ast.BitOr()):
-            for part in alternatives(node):
-                yield from _unknown_types(part, scope, known, aliases)
-        case ast.Subscript(value=head, slice=inner):
-            yield from _unknown_types(head, scope, known, aliases)
-            path, parts = scope.path(head), inner.elts if isinstance(inner, ast.Tuple) else [inner]
-            shown = () if path == "typing.Literal" else parts[:1] if path == "typing.Annotated" else parts
-            for part in shown:
-                if not (isinstance(part, ast.Constant) and part.value is ...):
-                    yield from _unknown_types(part, scope, known, aliases)
-        case ast.Name() | ast.Attribute() if scope.path(node) in known:
-            return
-        case ast.Name() if isinstance(alias := scope.local(node), ast.expr) and aliases < MAX_ALIASES:
-            yield from (node for _ in _unknown_types(alias, scope, known, aliases + 1))
-        case _:
-            yield node
+    return _Annotation(scope, known).unknown_types(node, ())
+
+
+class _Annotation:
+    """One annotation. Each alias is read once: aliases that name each other many times would take exponential time."""
+
+    def __init__(self, scope: Scope, known: frozenset[str]) -> None:
+        self._scope, self._known = scope, known
+        self._read: set[str] = set()
+
+    def unknown_types(self, node: ast.expr, inside: tuple[str, ...]) -> Iterator[ast.expr]:
+        """Yield each part of `node` that names something else than a known type; `inside` are the aliases around it."""
+        match node:
+            case ast.Constant(value=None):
+                return
+            case ast.Constant(value=str(text)) if (inner := expression_in(text)) is not None:
+                ast.copy_location(inner, node)
+                yield from (node for _ in self.unknown_types(inner, inside))
+            case ast.BinOp(op=ast.BitOr()):
+                for part in alternatives(node):
+                    yield from self.unknown_types(part, inside)
+            case ast.Subscript():
+                yield from self._in_subscript(node, inside)
+            case ast.Name() | ast.Attribute() if self._scope.path(node) in self._known:
+                return
+            case ast.Name(id=name) if isinstance(alias := self._scope.local(node), ast.expr):
+                if name in inside or len(inside) >= MAX_ALIASES:
+                    yield node
+                elif name not in self._read:
+                    yield from (node for _ in self.unknown_types(alias, (*inside, name)))
+                    self._read.add(name)
+            case _:
+                yield node
+
+    def _in_subscript(self, node: ast.Subscript, inside: tuple[str, ...]) -> Iterator[ast.expr]:
+        yield from self.unknown_types(node.value, inside)
+        path, inner = self._scope.path(node.value), node.slice
+        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        shown = () if path == "typing.Literal" else parts[:1] if path == "typing.Annotated" else parts
+        for part in shown:
+            if not (isinstance(part, ast.Constant) and part.value is ...):
+                yield from self.unknown_types(part, inside)

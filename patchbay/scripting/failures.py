@@ -18,6 +18,7 @@ NO_CALL = "No call was made."
 
 _TYPE_ERROR = re.compile(rf"^{re.escape(SCRIPT)}:(\d+):(\d+): \w+\[([\w-]+)\] (.*)$", re.MULTILINE)
 _MEMORY = re.compile(r"^memory limit exceeded: \d+ bytes > \d+ bytes")
+_PROCESS_MEMORY = re.compile(r"^the worker exceeded its memory limit")
 _TIME = re.compile(r"^(?:feed|turn) time limit exceeded")
 _SUSPENSIONS = re.compile(r"^suspension limit \d+ exceeded")
 
@@ -66,6 +67,8 @@ def _describe_limit(problem: MontyError, message: str, limits: RunLimits) -> str
         return f"it imports, calls, waits and sleeps more than {limits.suspensions} times (limit suspensions)"
     if kind is MemoryError and _MEMORY.match(message):
         return f"its values need more than {limits.memory_mib} MiB (limit memory_mib)"
+    if kind is MemoryError and _PROCESS_MEMORY.match(message):
+        return f"its values or its types need too much memory (limit memory_mib, {limits.memory_mib} MiB)"
     if kind is RecursionError:
         return "its functions call each other too deeply (limit recursion, 1000)"
     return ""

@@ -82,7 +82,8 @@ LOWEST_PRIORITY = 19
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from patchbay.processes.script_start import main; main(sys.argv[2], sys.argv[4:], int(sys.argv[3]))"
+    "from patchbay.processes.script_start import main; "
+    "main(sys.argv[2], sys.argv[4:], int(sys.argv[3]), is_silent=True)"
 )
 
 

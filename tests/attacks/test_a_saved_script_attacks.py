@@ -78,6 +78,58 @@ def test_a_parameter_hides_no_name_of_the_script(hub: Hub) -> None:
     assert hub.call("release", "tool", {"release_": "a", "given": "b", "f": "c"}).text == "bcclean"
 
 
+MANY = " | ".join(["T{}"] * 30)
+ALIASES = "".join(f"T{one + 1} = dict[str, {MANY.replace('{}', str(one))}]\n" for one in range(7))
+"""Types that name each other thirty times, seven deep: 30 ** 7 types when each name is followed."""
+
+
+@pytest.mark.parametrize("function", ["def f(x: T7) -> int:", "def f() -> T7:"])
+def test_types_that_name_each_other_many_times_are_read_once(hub: Hub, function: str) -> None:
+    write(hub, "release.json", saved(f"T0 = int\n{ALIASES}\n\n{function}\n    return 1\n"))
+    assert "tool" in listed(hub), problems(hub)
+    wrong = f"T0 = bytes\n{ALIASES}\n\n{function}\n    return 1\n"
+    write(hub, "release.json", saved(wrong))
+    assert "tool" not in listed(hub) and "is 'T7', which is no type of JSON here" in str(problems(hub))
+
+
+def test_a_type_that_names_itself_is_refused(hub: Hub) -> None:
+    write(hub, "release.json", saved("T = list[T]\n\n\ndef f(x: T) -> int:\n    return 1\n"))
+    assert "tool" not in listed(hub) and "is 'T', which is no type of JSON here" in str(problems(hub))
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        *("10 ** 10 ** 10", "[0] * 10 ** 12", "'a' * 10 ** 12", "f'{1:>1000000000000}'", "float('nan')", "1e999"),
+        *("9" * 9999, "-" * 50000 + "1", "[" * 20000 + "]" * 20000, "0x" + "f" * 90000, "f" + "()" * 30000),
+        "'\\ud800'",
+    ],
+)
+def test_a_default_value_takes_nothing_when_it_is_saved_and_ends_within_the_limits_of_its_call(
+    hub: Hub, default: str
+) -> None:
+    write(hub, "release.json", saved(f"def f(x: int = {default}) -> int:\n    return 1\n"))
+    if "tool" in listed(hub):
+        hub.call("release", "tool")
+    assert hub.call("release", "status").text == "clean"
+
+
+CODINGS = ["rot13", "hex", "zlib", "uu", "undefined", "utf-16", "utf-7", "unicode_escape"]
+HIDDEN = "# +AAo-def g() -> int: return 2\n# \\ndef g() -> int: return 2\n"
+"""`+AAo-` is a line break in UTF-7, and backslash and n are one in `unicode_escape`."""
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_no_coding_line_makes_python_that_the_hub_reads_differently(hub: Hub, coding: str) -> None:
+    """The hub refuses it alone: it goes on to read other files."""
+    text = f"# coding: {coding}\n{HIDDEN}\n\ndef f() -> int:\n    return 1\n"
+    write(hub, "coded.py", text)
+    write(hub, "release.json", saved(text))
+    assert "tool" not in listed(hub) and "its coding line names another" in str(problems(hub))
+    assert "its coding line names another" in str(hub.catalogue.find_any("coded").broken)
+    assert hub.call("release", "status").text == "clean"
+
+
 @pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd.py", "sub/../../secret.py"])
 def test_a_path_stays_in_the_folder_of_the_servers(hub: Hub, path: str) -> None:
     (hub.servers.parent / "secret.py").write_text("def f() -> int:\n    return 1\n")

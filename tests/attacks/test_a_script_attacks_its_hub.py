@@ -25,6 +25,12 @@ SHARED = "x = [1]\nfor one in range(40):\n    x = [x, x]"
 
 CATCHING = "for one in range(100):\n    try:\n        await git.note(what=x)\n    except BaseException:\n        pass"
 
+DOUBLED = "".join(f"x{one + 1} = (x{one}, x{one})\n" for one in range(40))
+BRANCHES = "".join(f"if x:\n    x = {one}\nelse:\n    x = '{one}'\n" for one in range(1500))
+
+MAX_FAILURE_CHARACTERS = 5000
+"""Characters in which a failure tells its reason, however long the text of the script or of its exception is."""
+
 BOMBS = {
     "loop": "while True:\n    pass",
     "recursion": "def call(n):\n    return call(n + 1)\ncall(0)",
@@ -46,6 +52,20 @@ BOMBS = {
     "code": "eval('1 + ' * 100000 + '1')",
     "parentheses": "(" * 20000 + ")" * 20000,
     "argument": "import git\nx = []\nfor one in range(5000):\n    x = [x]\nawait git.note(what=x)",
+    "types of tuples in each other": "x0 = (1,)\n" + DOUBLED + "y: int = x40",
+    "types of a long line of tuples": "x = ()\nfor i in range(3):\n" + "    x = (x, i)\n" * 3000 + "y: int = x",
+    "types of a loop": "a = b = c = 0\nwhile a:\n" + "    a, b, c = (b, c), (c, a), (a, b)\n" * 200 + "y: str = a",
+    "types of branches": "x = 0\n" + BRANCHES + "y: bytes = x",
+    "types that are wrong": "x: int = 'a'\n" * 4900,
+    "generics in each other": "x: " + "list[" * 3000 + "int" + "]" * 3000 + " = []",
+    "long name of a type": "x: " + "list[" * 150 + "int" + "]" * 150 + " = []\ny: int = x",
+    "text of shared parts": f"{SHARED}\nprint(x)",
+    "comparison of shared parts": f"{SHARED}\ny = x\n{SHARED}\nx == y",
+    "exception with a long text": "raise ValueError('x' * 8000000)",
+    "separator": "print(*range(1000), sep='a' * 10000)",
+    "backtracking": "import re\nre.match(r'(a*)*\\1$', 'a' * 64 + 'b')",
+    "counted groups": "import re\nre.compile(r'((a{1,1000}){1,1000}){1,1000}')",
+    "replacement": "import re\nlen(re.sub('', 'b' * 100000, 'a' * 1000000))",
     "shared parts of a value": f"{SHARED}\nx",
     "shared parts of an argument": f"import git\n{SHARED}\nawait git.note(what=x)",
     "shared parts of an argument that is caught": f"import git\n{SHARED}\n{CATCHING}",
@@ -79,8 +99,28 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 @pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS)
 def test_a_bomb_ends_within_its_limits_and_the_next_script_runs(hub: Hub, code: str) -> None:
-    failure(script(hub, "git", code))
+    assert len(failure(script(hub, "git", code))) < MAX_FAILURE_CHARACTERS
     assert value(script(hub, "git", "import git\nawait git.close(number=1)")) == "closed 1"
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(x+x+)+y", r"(?=(a+)+b)", r"(a|a)*b", r"a*a*a*a*a*a*c"])
+def test_a_regular_expression_takes_no_exponential_time(hub: Hub, pattern: str) -> None:
+    code = "import re\nre.search(pattern, 'a' * 100 + 'x' * 100) is None"
+    assert value(script(hub, "git", code, {"pattern": pattern})) in (True, False)
+
+
+def test_a_script_writes_nothing_into_the_log_of_the_hub(hub: Hub, capfd: pytest.CaptureFixture[str]) -> None:
+    """The interpreter itself writes lines about scripts that nest too deeply, or that need too much memory."""
+    capfd.readouterr()
+    for name in ("types of tuples in each other", "types of a long line of tuples", "text of shared parts"):
+        failure(script(hub, "git", BOMBS[name]))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_process_that_needs_too_much_memory_is_told_with_its_limit(tmp_path: Path) -> None:
+    found = scripted_hub(tmp_path, running_seconds=BOUND, wall_seconds=BOUND, memory_mib=16)
+    assert "(limit memory_mib, 16 MiB)" in failure(script(found, "git", BOMBS["text of shared parts"]))
+    found.close()
 
 
 @pytest.mark.parametrize("code", LOOKS.values(), ids=LOOKS)

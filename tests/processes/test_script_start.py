@@ -51,6 +51,17 @@ def test_it_may_begin_with_a_lower_priority() -> None:
     assert subprocess.run(words, capture_output=True, text=True, check=False).stdout == "19\n"
 
 
+def test_a_silent_one_writes_nothing_to_the_log_and_says_why_it_cannot_begin(tmp_path: Path) -> None:
+    start = START.replace("sys.argv[3:])", "sys.argv[3:], is_silent=True)")
+    words = [sys.executable, "-I", "-S", "-c", start, json.dumps(sys.path)]
+
+    def errors_of(*program: str) -> str:
+        return subprocess.run([*words, *program], capture_output=True, text=True, check=False).stderr
+
+    assert errors_of(str(Path("/bin/bash").resolve()), "-c", "echo noise >&2") == ""
+    assert "No such file" in errors_of(str(tmp_path / "gone"))
+
+
 def test_it_has_no_network() -> None:
     script = "exec 3<>/dev/tcp/127.0.0.1/1 && echo reached"
     found = run("/bin/bash", "-c", script)
