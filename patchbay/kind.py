@@ -149,7 +149,7 @@ class ConfiguredServer:
 
 
 class OriginServer(Protocol):
-    """A server whose entries a toolset may choose (`patchbay.catalogue.servers.Server`)."""
+    """A server whose entries a toolset may choose (`patchbay.catalogue.servers.server.Server`)."""
 
     @property
     def name(self) -> str: ...

@@ -25,7 +25,7 @@ from patchbay.access.approvals import (
 )
 from patchbay.access.principals import Principal
 from patchbay.activation import PAUSE, Call, Events, pauses
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed

@@ -26,7 +26,7 @@ from patchbay.activation import DISCONNECTED, Call
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, Moment, moment
 from patchbay.activity.tracing import Trace
 from patchbay.boot.grants import Grants
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
 from patchbay.events import Event, Failed, Pause, Progress

@@ -34,7 +34,7 @@ from patchbay.activity.records import (
 from patchbay.activity.retention import KEPT, contents_mode, encode_content, estimate_sent, estimate_size, whole_digest
 from patchbay.activity.stored_rows import encode_rows
 from patchbay.activity.tracing import Tracing
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import PatchbayError, StoreAway
 from patchbay.jsonrpc import Id, Rendered
 from patchbay.messages.callers import LegacySession, TransportInfo

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor
 from patchbay.jsonrpc import dump_json
 from patchbay.settings import Settings

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.jsonrpc import Id
 from patchbay.messages.callers import LegacySession
 

@@ -28,8 +28,8 @@ from patchbay.catalogue.public_names import (
 )
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, Owner, UriOwners, scheme_of
-from patchbay.catalogue.rows import BOOT
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.rows import BOOT
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.upstreams.lists.list_bounds import limit_problems

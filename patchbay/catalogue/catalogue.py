@@ -29,8 +29,8 @@ from patchbay.catalogue.hub_listing import LISTING_PLACES, AggregateListing
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
-from patchbay.catalogue.rows import ServerRow
-from patchbay.catalogue.servers import Server, ServerTable, unavailable_server, unknown_server
+from patchbay.catalogue.servers.rows import ServerRow
+from patchbay.catalogue.servers.server import Server, ServerTable, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.upkeep.regular_work import Upkeep, run_guarded

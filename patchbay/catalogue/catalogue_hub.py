@@ -42,8 +42,8 @@ from patchbay.catalogue.reading.resources import (
 )
 from patchbay.catalogue.reading.toolset_templates import excludes_uri, gives_chosen
 from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, scheme_of
-from patchbay.catalogue.rows import ServerRow
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.rows import ServerRow
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.tool_state import ServerState
 from patchbay.catalogue.visible_catalogue import is_denied_by_older_name
 from patchbay.config import parse_config

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from patchbay.catalogue.reading.uri_owners import UriOwners
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.entry_patterns import fits, names_server, splits
 from patchbay.kind import Composed, Configuration, ServerParts, kind_named
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from patchbay.catalogue.meaning_ranks import rank_entries
 from patchbay.catalogue.search import first_sentence, searchable_texts, text_of_meaning
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.embeddings.short_texts import ShortTexts
 from patchbay.fulltext.index import BEGIN, END, Index, IndexedText

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.boot.built_in import NONE, BuiltIn
-from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.public_names import has_server_part
-from patchbay.catalogue.rows import BOOT, ServerRow
+from patchbay.catalogue.servers.listing import Listing
+from patchbay.catalogue.servers.rows import BOOT, ServerRow
 from patchbay.descriptors import Problem
 from patchbay.entry_patterns import fits
 from patchbay.suggestions import did_you_mean, find_similar_names

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from patchbay.catalogue.build import BuildContext, build_server
-from patchbay.catalogue.rows import ServerRow, name_problem
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.rows import ServerRow, name_problem
+from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of
 from patchbay.config import Config, Configs
 from patchbay.descriptors import Problem

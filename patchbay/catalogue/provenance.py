@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from patchbay.catalogue.rows import (
+from patchbay.catalogue.servers.rows import (
     ServerRow,
     parse_row,
 )

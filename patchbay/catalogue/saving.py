@@ -14,7 +14,7 @@ from pathlib import Path
 
 from patchbay.boot import change_names
 from patchbay.catalogue.provenance import is_from_operator, reaches_outside
-from patchbay.catalogue.rows import (
+from patchbay.catalogue.servers.rows import (
     ServerRow,
     name_problem,
     parse_row,

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.listing import CALL, DEFAULT_FOUND_TOOLS, SEARCH, search_descriptors
 from patchbay.catalogue.meaning_ranks import rank_entries
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.listing import CALL, DEFAULT_FOUND_TOOLS, SEARCH, search_descriptors
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.embeddings.short_texts import ShortTexts
 from patchbay.errors import ToolFailed

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from patchbay import descriptors
-from patchbay.catalogue.rows import ServerRow
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import PatchbayError
 from patchbay.kind import kind_named

@@ -15,13 +15,13 @@ from hashlib import sha256
 import orjson
 
 from patchbay.catalogue.hub_listing import AggregateListing
-from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import (
+from patchbay.catalogue.servers.listing import Listing
+from patchbay.catalogue.servers.rows import (
     ServerRow,
     parse_row,
 )
-from patchbay.catalogue.script_tools import OFF
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.script_tools import OFF
+from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, StaleUpdate, UnknownServer

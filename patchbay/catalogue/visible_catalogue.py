@@ -7,7 +7,7 @@ from typing import Protocol, Self
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.contents.reading import ReadableContents
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import RENAMED_FROM, Descriptor
 from patchbay.store import Store
 

@@ -15,7 +15,7 @@ from typing import Any
 from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_files import read_only_settings
 from patchbay.cli.progress_display import Display

@@ -17,7 +17,7 @@ from patchbay.activation import FIRST_PAUSE_SECONDS, NEXT_PAUSE, PAUSE, TASKS, C
 from patchbay.app_uris import public_links
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
-from patchbay.catalogue.servers import ServerCache
+from patchbay.catalogue.servers.server import ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     InvalidParams,

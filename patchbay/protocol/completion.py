@@ -17,7 +17,7 @@ from typing import Any
 from patchbay.activation import Call, Events
 from patchbay.catalogue.reading.toolset_templates import excludes_uri
 from patchbay.catalogue.reading.uri_templates import expand_template
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.events import Failed

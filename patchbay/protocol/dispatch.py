@@ -17,7 +17,7 @@ from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording, with_raised
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import MethodNotFound, PatchbayError, UnknownServer
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo

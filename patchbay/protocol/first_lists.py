@@ -12,7 +12,7 @@ from typing import Any
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.public_names import has_server_part
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.upstreams.lists.snapshots import mounts_in
 
 

@@ -16,7 +16,7 @@ import orjson
 from itsdangerous import BadSignature, URLSafeSerializer
 
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS as APPS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams

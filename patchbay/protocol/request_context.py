@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.jsonrpc import Request
 from patchbay.messages.callers import Caller

@@ -21,8 +21,8 @@ from patchbay.activity.recorder import Activity
 from patchbay.activity.script_runs import RESUMED
 from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.script_tools import RUN
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.script_tools import RUN
+from patchbay.catalogue.servers.server import Server
 from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.coordination.process_liveness import LOST_SECONDS, Heartbeat
 from patchbay.errors import PatchbayError, Refused, ToolFailed

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from patchbay.app_uris import APP_SCHEME, split_app_uri
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.listing import CALL, SEARCH
 from patchbay.catalogue.public_names import former_public_name, public_name
 from patchbay.catalogue.search import search_server
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.listing import CALL, SEARCH
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import SCRIPT_TOOLS
 from patchbay.jsonrpc import Request
 from patchbay.protocol.toolset_apps import find_only_app, find_only_tool, find_resource_of_app, find_tool_of_app

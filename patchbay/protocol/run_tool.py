@@ -19,7 +19,7 @@ from patchbay.activation import Call, CallPlace, Events
 from patchbay.activity.call_recording import CallRecording
 from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.catalogue_hub import CatalogueHub
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import SCRIPT_TOOLS, Descriptor
 from patchbay.errors import OverQuota, ResourceNotFound, ToolFailed, WrongArguments

@@ -11,8 +11,8 @@ from patchbay.access.principals import LOCAL
 from patchbay.activation import Call, Events
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue_hub import CatalogueHub
-from patchbay.catalogue.script_tools import NOT_INSTALLED, is_installed
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.script_tools import NOT_INSTALLED, is_installed
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, WrongArguments
 from patchbay.jsonrpc import Result

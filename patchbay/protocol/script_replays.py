@@ -15,8 +15,8 @@ from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.activation import Call
 from patchbay.activity.records import Record
 from patchbay.activity.script_runs import RunRecords, find_run
-from patchbay.catalogue.script_tools import NOT_INSTALLED, RUN, is_installed
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.script_tools import NOT_INSTALLED, RUN, is_installed
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.hub_services import HubServices
 from patchbay.python_functions.script_function import RUN_SECONDS, read_script_function

@@ -7,7 +7,7 @@ Source: SEP-1865 (MCP Apps), visibility and resource discovery.
 from __future__ import annotations
 
 from patchbay.app_uris import APP_SCHEME
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import RENAMED_FROM, Descriptor
 from patchbay.protocol.streams.subscriptions import find_readable
 

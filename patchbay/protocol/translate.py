@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from patchbay import __version__
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import MethodNotFound, PatchbayError, ResourceNotFound
 from patchbay.events import LOG_LEVELS, Data, Event, Log, Progress, Text, ToolUse
 from patchbay.jsonrpc import Failure, Id, Notification, failure

@@ -22,7 +22,7 @@ from patchbay.access.approvals import (
     canonical_arguments,
 )
 from patchbay.activation import Call, Events, pauses_for
-from patchbay.catalogue.script_tools import RUN
+from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Event, Text
 from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.listing import name_owners
-from patchbay.catalogue.script_tools import (
+from patchbay.catalogue.search import ToolSearch
+from patchbay.catalogue.servers.listing import name_owners
+from patchbay.catalogue.servers.script_tools import (
     DEFAULT_FOUND_TOOLS,
     FIND,
     NOT_INSTALLED,
     is_installed,
     script_descriptors,
 )
-from patchbay.catalogue.search import ToolSearch
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import ACTIVITY
 from patchbay.errors import ToolFailed
 from patchbay.events import Text

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor
 from patchbay.scripting.stubs.functions import HEADER, FunctionStub, function_stub
 from patchbay.scripting.stubs.names import TYPE_NAMES, FreeNames, camel_case, module_name, unique_names

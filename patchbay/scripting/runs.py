@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from patchbay.activation import Call, Events
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.script_tools import RUN
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.script_tools import RUN
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Event

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.events import Content, Data, Done, Event
 from patchbay.outputs import events_of
 from patchbay.python_functions.script_function import ScriptFunction

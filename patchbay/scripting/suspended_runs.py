@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approval, Approvals, AskedCall
-from patchbay.catalogue.script_tools import RUN
+from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.coordination.sealing import Sealing
 from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed

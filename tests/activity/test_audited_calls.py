@@ -16,7 +16,7 @@ from patchbay.activity import recorder as writer
 from patchbay.activity.audited_calls import QUEUE_FULL, AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.cid import canonical, cid_of
 from patchbay.errors import InvalidParams, StaleUpdate, StoreAway
 from patchbay.jsonrpc import Result

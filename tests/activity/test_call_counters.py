@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchbay.activity.call_counters import BOUNDS, OTHERS, CallCounters
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo

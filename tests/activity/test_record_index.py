@@ -15,7 +15,7 @@ from patchbay.activity.record_index import RANGE_RECORDS, extend_index, summariz
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import SEARCHED, Filter, Record, recent
 from patchbay.activity.stored_rows import encode_rows
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import StaleUpdate
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo

@@ -173,7 +173,7 @@ from patchbay.activity import tracing
 from patchbay.activity.recorder import Activity
 from patchbay.activation import Call
 from patchbay.activity.records import Filter
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
@@ -192,7 +192,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from patchbay.activity.recorder import Activity
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings

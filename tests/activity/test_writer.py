@@ -15,7 +15,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.activity.records import (
     Filter,
 )
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Failed
 from patchbay.jsonrpc import Failure, Result
@@ -137,7 +137,7 @@ def test_a_recording_ends_once_with_its_outcome() -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.jsonrpc import Result
 from patchbay.activity.recorder import Activity
 from patchbay.messages.callers import TransportInfo

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.aggregate import MAX_LINE_CHARACTERS, build_aggregate
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.rooms.rooms import Rooms

@@ -13,7 +13,7 @@ import pytest
 from patchbay.activation import Call
 from patchbay.boot import canonical_json, change_names
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings
 from patchbay.store import Store

@@ -15,8 +15,8 @@ import pytest
 from patchbay.boot import canonical_json, change_names, import_image
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.planning import Refusal
-from patchbay.catalogue.rows import RESERVED, ServerRow, name_problem
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.rows import RESERVED, ServerRow, name_problem
+from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.stores import open_store

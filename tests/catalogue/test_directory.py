@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.directory import Directory
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.embeddings.selection import select
 from tests.checkout import ROOT

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.catalogue.rows import parse_row
 from patchbay.catalogue.saving import ServerEditor
+from patchbay.catalogue.servers.rows import parse_row
 from patchbay.catalogue.watching.drop_ins import drop_ins
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.cid import cid_of

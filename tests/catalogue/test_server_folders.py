@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.processes.confinement.protections import ALL
 from tests.hubs import Hub
 from tests.waiting import until

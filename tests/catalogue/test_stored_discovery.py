@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue import stored_discovery
-from patchbay.catalogue.rows import ServerRow
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.catalogue.stored_discovery import (
     DISCOVERING_CODE,
     KEPT_SECONDS,

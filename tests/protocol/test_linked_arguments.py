@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.activity.records import Filter
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import WrongArguments
 from patchbay.protocol import run_tool

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from patchbay.activity.records import Filter
-from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.script_tools import NOT_INSTALLED
+from patchbay.catalogue.servers.listing import Listing
+from patchbay.catalogue.servers.script_tools import NOT_INSTALLED
 from patchbay.descriptors import Descriptor
 from tests.checkout import ROOT
 from tests.scripting.hubs import SCRIPTED, failure, script, scripted_hub, value

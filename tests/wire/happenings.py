@@ -24,7 +24,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.access.hub_key import load_key
 from patchbay.boot import change_names
-from patchbay.catalogue.rows import (
+from patchbay.catalogue.servers.rows import (
     ServerRow,
 )
 from patchbay.store import Store

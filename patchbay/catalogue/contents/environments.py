@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from patchbay.catalogue.planning import Planner
-from patchbay.catalogue.rows import ServerRow
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.config import Configs
 from patchbay.environments.environments import FOLDER, remove_environments, unneeded_environments
 from patchbay.environments.installation import clean_cache, disk_bytes

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchbay.catalogue.contents.links import cids_in, format_time
-from patchbay.catalogue.rows import ServerRow
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.cid import canonical, cid_of, is_cid
 from patchbay.errors import ContentError, InvalidParams, UnknownServer
 from patchbay.store import Store

@@ -18,7 +18,7 @@ from patchbay.catalogue.hub_listing import AggregateListing
 from patchbay.catalogue.operating.server_settings import read_settings
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, ToolsetDrafts
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.entry_patterns import splits
 from patchbay.errors import ConfigError, Refused

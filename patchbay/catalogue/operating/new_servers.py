@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.catalogue.operating.removal import find_files
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.errors import ConfigError
 
 PYTHON_SAMPLE = '''"""Describe the server in one sentence."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchbay.catalogue.operating.switching import check_changeable, check_not_of_room
-from patchbay.catalogue.rows import ServerRow, parse_row
 from patchbay.catalogue.saving import ServerEditor
-from patchbay.catalogue.servers import unknown_server
+from patchbay.catalogue.servers.rows import ServerRow, parse_row
+from patchbay.catalogue.servers.server import unknown_server
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams
 from patchbay.store import NameChange, Store

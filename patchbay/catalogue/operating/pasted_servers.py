@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from patchbay.catalogue.operating.pasted_commands import CommandLine, read_command_line
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 
 from patchbay.boot import change_names
 from patchbay.catalogue.operating.switching import check_changeable, check_not_of_room
-from patchbay.catalogue.rows import name_problem, parse_row
-from patchbay.catalogue.servers import unknown_server
+from patchbay.catalogue.servers.rows import name_problem, parse_row
+from patchbay.catalogue.servers.server import unknown_server
 from patchbay.catalogue.watching.drop_ins import drop_ins
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.errors import ConfigError, Refused

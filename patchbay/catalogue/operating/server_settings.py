@@ -17,9 +17,9 @@ from patchbay.boot import read_variable
 from patchbay.catalogue.operating.allowed_folders import LISTS_FUNCTIONS, check_place
 from patchbay.catalogue.operating.switching import find_row
 from patchbay.catalogue.provenance import reaches_outside
-from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.saving import ServerEditor
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.rows import ServerRow
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.watching.drop_ins import drop_ins
 from patchbay.catalogue.watching.folder import with_auto_discover
 from patchbay.config import find_errors, parse_config

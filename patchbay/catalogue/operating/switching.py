@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.boot import change_names, is_readonly
-from patchbay.catalogue.rows import ROOM, ServerRow, is_of_room, parse_row
-from patchbay.catalogue.servers import unknown_server
+from patchbay.catalogue.servers.rows import ROOM, ServerRow, is_of_room, parse_row
+from patchbay.catalogue.servers.server import unknown_server
 from patchbay.errors import ConfigError, ReadOnly
 from patchbay.store import Store
 from patchbay.topics import MCPS, RERUN, RESTART, SERVERS

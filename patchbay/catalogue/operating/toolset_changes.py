@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from patchbay.boot import is_readonly
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.hub_listing import AggregateListing
-from patchbay.catalogue.list_prices import describe_price, estimate_tokens, tool_prices
 from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.new_servers import check_new, write_configuration
 from patchbay.catalogue.operating.server_settings import read_settings, save_settings
@@ -27,7 +26,8 @@ from patchbay.catalogue.operating.toolsets import (
     describe_problem,
     to_text,
 )
-from patchbay.catalogue.servers import Server, unknown_server
+from patchbay.catalogue.servers.list_prices import describe_price, estimate_tokens, tool_prices
+from patchbay.catalogue.servers.server import Server, unknown_server
 from patchbay.descriptors import Descriptor
 from patchbay.entry_patterns import covers, fits, splits
 from patchbay.errors import ConfigError

@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.catalogue.composing import compose_version
 from patchbay.catalogue.previews import preview
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.config import find_errors
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.entry_patterns import covers, splits

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.activation import Call, Conceal, Events
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.events import Data, Done

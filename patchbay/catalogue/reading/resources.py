@@ -24,7 +24,7 @@ from patchbay.catalogue.contents.results import key_in_query
 from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.catalogue.reading.uri_templates import compile_template, percent_decode
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done

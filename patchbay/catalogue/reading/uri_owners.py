@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from patchbay.app_uris import APP_SCHEME, public_uri
 from patchbay.catalogue.reading.uri_templates import MAX_URI_CHARACTERS, UriTemplate, compile_template
-from patchbay.catalogue.rows import BOOT, is_room_name
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.rows import BOOT, is_room_name
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Problem
 
 HUB_SCHEMES = frozenset(("cid", "server", "variable", "skill", "ui"))

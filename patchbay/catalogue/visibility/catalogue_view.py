@@ -14,7 +14,7 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.links import cids_in
 from patchbay.catalogue.contents.reading import Contents, ReadableContents
 from patchbay.catalogue.reading.uri_templates import compile_template
-from patchbay.catalogue.servers import Server, unavailable_server, unknown_server
+from patchbay.catalogue.servers.server import Server, unavailable_server, unknown_server
 from patchbay.catalogue.versions import unknown_version
 from patchbay.catalogue.visibility.server_filter import visible_part
 from patchbay.catalogue.visible_catalogue import Visibility

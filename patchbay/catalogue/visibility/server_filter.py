@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from patchbay.boot.grants import CALL, READ, SEE
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.visible_catalogue import Visibility, is_denied_by_older_name
 from patchbay.descriptors import Descriptor
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.client.applications.client_entries import LiteralSecret, is_client_entry, read_section, translate
 from patchbay.client.applications.json_text import JsonText
 from patchbay.errors import ConfigError, ParseError

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from patchbay.boot import change_names
-from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
+from patchbay.catalogue.servers.rows import RowReader, ServerRow, name_problem
 from patchbay.catalogue.watching.client_files import ClientFile, name_part, read_client_file
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.folder_changes import FolderChanges, WantedServer

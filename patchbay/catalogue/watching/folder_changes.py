@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from patchbay.catalogue.rows import ServerRow
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.topics import DROP_INS, SERVERS
 
 MAX_NAMED_FILES = 10

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.client.applications.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.client.applications.json_text import JsonText
 from patchbay.config import parse_config

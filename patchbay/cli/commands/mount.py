@@ -16,7 +16,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.caller_accounts.credentials import CALLER, HUB
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
 from patchbay.cli.completion import complete_address, complete_server
 from patchbay.cli.options import load_settings, with_settings_in_help

@@ -6,7 +6,7 @@ The rights are those of the moment: a subscription outlives the request that mad
 from __future__ import annotations
 
 from patchbay.access.control import AccessControl
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import (
     EventForbidden,
     EventNotFound,

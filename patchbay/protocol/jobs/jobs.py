@@ -19,7 +19,7 @@ from patchbay.activation import CancelFlag, Events
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.coordination.leases import Lease
 from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.descriptors import Descriptor

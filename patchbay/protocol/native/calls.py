@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import MissingCapability, WrongArguments
 from patchbay.events import LOG_LEVELS, Ask, Detach, Done, Event, Failed, Log

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.events import Data
 from patchbay.protocol.native.names import CannotBegin, Params, TooMany, activations, bound
 

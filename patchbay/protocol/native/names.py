@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.reading.uri_owners import Owner
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, UnknownServer

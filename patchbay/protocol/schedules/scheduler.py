@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from patchbay.activation import CancelFlag
 from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.coordination.mailbox_loop import MailboxLoop
 from patchbay.coordination.nodes import own_name
 from patchbay.errors import InvalidParams, PatchbayError, ReadOnly, StaleUpdate

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchbay.access.principals import SCHEDULE_IDS, Principal
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.occurrences.timetables import Timetable
 from patchbay.protocol.schedules.records import DIED, MISSED, SKIPPED, Run, ScheduleState

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from patchbay.access.principals import LOCAL_ID
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Notification, Request, dump_json, encode
 from patchbay.messages.callers import Caller

@@ -23,7 +23,7 @@ from patchbay.app_uris import APP_SCHEME, public_uri
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.reading.uri_templates import compile_template
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Wait, wait_blocking

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.boot import canonical_json
-from patchbay.catalogue.rows import ServerRow
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.kind import CONFIGURATION_KIND
 from patchbay.pins.offers import METHODS, SERVER_PREFIX, Offer, OfferedEntry, keep_offer
 from patchbay.rooms.core import RoomCore

@@ -19,7 +19,7 @@ from patchbay.access.principals import Principal
 from patchbay.boot import find_variable
 from patchbay.boot.grants import CALL, READ, SEE, Grants, parse_grants
 from patchbay.catalogue.saving import ServerEditor
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused, StaleUpdate
 from patchbay.jsonrpc import parse_file
 from patchbay.topics import ACCESS

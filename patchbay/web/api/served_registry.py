@@ -13,7 +13,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from patchbay.access.principals import ANONYMOUS, EVERY_CALLER
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams
 from patchbay.settings import OPEN
 from patchbay.topics import SERVED

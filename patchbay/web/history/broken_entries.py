@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.entry_patterns import splits
 from patchbay.errors import ContentError, UnknownServer
 from patchbay.jsonrpc import parse

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.watching.mount_files import check_name_is_free, write_mount
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
 from patchbay.client.addresses.targets import Stdio

@@ -22,8 +22,8 @@ from patchbay import __version__
 from patchbay.access.principals import LOCAL_OPERATOR, Principal
 from patchbay.background import run_in_background
 from patchbay.catalogue.build import BuildContext, configured_server
-from patchbay.catalogue.rows import ServerRow
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.rows import ServerRow
+from patchbay.catalogue.servers.server import Server
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Era, Local, Stdio, Target
 from patchbay.client.errors import Unreachable

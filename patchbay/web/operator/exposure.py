@@ -4,7 +4,7 @@ path prefix is not a path of the hub itself.
 
 from __future__ import annotations
 
-from patchbay.catalogue.rows import PATHS, RESERVED
+from patchbay.catalogue.servers.rows import PATHS, RESERVED
 from patchbay.errors import ConfigError
 from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.settings import PERSONAL, Settings

@@ -13,9 +13,9 @@ from flask import Blueprint, Response, request
 
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.script_tools import MAX_FOUND_TOOLS, RUN
 from patchbay.catalogue.search import ToolSearch
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.script_tools import MAX_FOUND_TOOLS, RUN
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo

@@ -15,7 +15,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.secrets.names import MAX_NAME_CHARACTERS, is_secret_like
 from patchbay.access.secrets.records import ListedSecret, Secrets
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
 from patchbay.web.site.answers import render_answer

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.catalogue.operating.removal import list_removed
-from patchbay.catalogue.rows import BOOT
+from patchbay.catalogue.servers.rows import BOOT
 from patchbay.catalogue.watching.unserved_files import list_unserved_files
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.topics import SERVERS

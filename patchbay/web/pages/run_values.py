@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchbay.activity.records import Record
-from patchbay.catalogue.script_tools import RUN
+from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.jsonrpc import dump_json
 from patchbay.web.rendering.templates import format_json
 

@@ -17,7 +17,7 @@ from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
 from patchbay.activity.script_runs import RunRecords, TooOld, find_run
-from patchbay.catalogue.script_tools import RUN
+from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat

@@ -16,7 +16,7 @@ from flask import Blueprint, Response
 
 from patchbay import __version__
 from patchbay.catalogue.aggregate import NAME_OF_ALL, Aggregate
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.messages.versions import REVISIONS
 from patchbay.settings import OPEN
 from patchbay.web.pages.public_documents import allow_all_origins, answer_document

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 
 from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.contents.links import format_time
-from patchbay.catalogue.rows import BOOT
+from patchbay.catalogue.servers.rows import BOOT
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
 from patchbay.store import Store

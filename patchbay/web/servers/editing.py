@@ -15,7 +15,7 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.operating.new_servers import PYTHON_SAMPLE, SHELL_SAMPLE, write_configuration
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import ServerEditor
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import ConfigError, InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import CONFIGURATION_KIND, DEFAULT_KIND, kind_named
 from patchbay.kinds.discovery import MAX_DEFINITION_BYTES

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response, request
 
 from patchbay.catalogue.previews import find_line
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.client.applications.own_entry import AGGREGATE, stdio_command
 from patchbay.errors import UnknownServer
 from patchbay.hosts.names import is_loopback

@@ -16,7 +16,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.activity.denied_folders import DeniedFolder, find_denied_folder
 from patchbay.catalogue.previews import find_line
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_kind
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams

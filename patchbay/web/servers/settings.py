@@ -21,7 +21,7 @@ from patchbay.catalogue.operating.server_settings import (
     save_settings,
 )
 from patchbay.catalogue.previews import preview_settings
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import (
     ConfigError,
     ContentError,

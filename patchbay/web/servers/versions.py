@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from patchbay.catalogue.rows import parse_row
+from patchbay.catalogue.servers.rows import parse_row
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob
 from patchbay.store import NameChange, Store

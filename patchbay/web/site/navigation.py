@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 
 
 @dataclass(frozen=True, slots=True)

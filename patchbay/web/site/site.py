@@ -21,7 +21,7 @@ from patchbay.activity.records import Filter, Record
 from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.documents.collection import Library
 from patchbay.errors import PatchbayError, UnknownServer

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.catalogue.list_prices import count_bytes, describe_price, estimate_tokens
-from patchbay.catalogue.listing import name_owners
 from patchbay.catalogue.operating.toolsets import DraftedToolset
-from patchbay.catalogue.script_tools import ALSO, NOT_INSTALLED, OFF, ONLY, is_installed, script_descriptors
+from patchbay.catalogue.servers.list_prices import count_bytes, describe_price, estimate_tokens
+from patchbay.catalogue.servers.listing import name_owners
+from patchbay.catalogue.servers.script_tools import ALSO, NOT_INSTALLED, OFF, ONLY, is_installed, script_descriptors
 
 LONG_LIST_TOKENS = 4000
 """Estimated tokens of a list above which the form of a new toolset offers scripts in place of it."""

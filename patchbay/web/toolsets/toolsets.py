@@ -15,11 +15,11 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.list_prices import count_bytes, describe_price, estimate_tokens
 from patchbay.catalogue.operating.delegated_toolsets import DelegatedToolsets, VisibleServers
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, Split, describe_problem
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.list_prices import count_bytes, describe_price, estimate_tokens
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     ConfigError,

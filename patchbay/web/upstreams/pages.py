@@ -16,7 +16,7 @@ from patchbay.access.upstreams.sign_ins import Applicant, UpstreamSignIns, clien
 from patchbay.access.upstreams.token_store import ConnectedAccount, TokenStore
 from patchbay.caller_accounts.credentials import KEY, PAGE, Upstream
 from patchbay.caller_accounts.fields import BASIC, CredentialField
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, UnknownServer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to

@@ -16,7 +16,7 @@ from typing import Any
 
 from patchbay import jsonrpc
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause

@@ -17,7 +17,7 @@ from functools import partial
 from urllib.parse import parse_qs
 
 from patchbay.background import run_in_background
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
 from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.jsonrpc import encode, failure, parse, readable_id

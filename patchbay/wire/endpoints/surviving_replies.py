@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from patchbay.access.authentication import Unauthorized
 from patchbay.catalogue.contents.results import key_in_query
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import PatchbayError
 from patchbay.events import wait_blocking

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure, message, readable_id
 from patchbay.messages.callers import TransportInfo

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.background import run_in_background
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause, wait_blocking
 from patchbay.jsonrpc import Failure, encode, parse, readable_id

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.list_prices import describe_price, estimate_tokens
 from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.toolset_changes import ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import DraftedToolset
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.list_prices import describe_price, estimate_tokens
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import ConfigError, PatchbayError, ReadOnly, StaleUpdate
 from tests.hubs import Hub
 

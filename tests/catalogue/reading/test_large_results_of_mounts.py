@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.reading.resources import find_resource
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from tests.hubs import Hub
 
 FILES = {"away.json": json.dumps({"kind": "upstream", "address": "http://127.0.0.1:1/mcp"})}

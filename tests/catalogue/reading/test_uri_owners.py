@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from patchbay.catalogue.reading.uri_owners import MAX_COMPARED_TEMPLATES, UriOwners
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.saving import ServerEditor
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.cid import cid_of
 from patchbay.stores.memory import MemoryStore

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.catalogue.rows import parse_row
 from patchbay.catalogue.saving import ServerEditor
+from patchbay.catalogue.servers.rows import parse_row
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.errors import PatchbayError
 from patchbay.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.rows import RowReader
+from patchbay.catalogue.servers.rows import RowReader
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.links import open_inside, resolve_inside
 from patchbay.errors import UnknownServer

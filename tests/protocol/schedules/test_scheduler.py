@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, ReadOnly, StaleUpdate
 from patchbay.protocol.schedules.records import Run
 from patchbay.protocol.schedules.scheduler import Scheduler

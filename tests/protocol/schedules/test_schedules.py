@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.protocol.schedules.records import MAX_RUNS, Run, ScheduleState
 from patchbay.protocol.schedules.schedules import ALIVE_SECONDS, MAX_ATTEMPTS, Schedule, decide, list_schedules

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.rows import PATHS, name_problem
+from patchbay.catalogue.servers.rows import PATHS, name_problem
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 from patchbay.web.openapi.routes import ALL_ROUTES

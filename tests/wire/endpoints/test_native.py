@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.wire.pipes.stdio import MAX_CONCURRENT_CALLS
 from tests.hubs import Answer, Hub
 from tests.waiting import until

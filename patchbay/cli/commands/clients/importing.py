@@ -18,7 +18,7 @@ import orjson
 
 from patchbay import exit_codes
 from patchbay.catalogue.operating.proposed_lines import format_line, propose_lines
-from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, write_mount
 from patchbay.cli.commands.clients.choices import (
     complete_client,

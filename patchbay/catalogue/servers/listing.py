@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from patchbay.catalogue.script_tools import (
+from patchbay.catalogue.servers.script_tools import (
     FIND,
     NOT_INSTALLED,
     OFF,

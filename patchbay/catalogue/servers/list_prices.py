@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import Descriptor
 
 BYTES_PER_TOKEN = 4

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from patchbay.activation import Call, Conceal, Events, Handler, activate
-from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
-from patchbay.catalogue.rows import is_room_name
+from patchbay.catalogue.servers.listing import Listing
+from patchbay.catalogue.servers.rows import is_room_name
 from patchbay.descriptors import SCRIPT_TOOLS, Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import Audience, Packages, kind_named
