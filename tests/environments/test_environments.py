@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from patchbay.activation import activate
-from patchbay.catalogue.contents.environments import EnvironmentCollector
+from patchbay.catalogue.operating.environments import EnvironmentCollector
 from patchbay.cid import cid_of
 from patchbay.descriptors import Discovery
 from patchbay.environments.environment import PackageEnvironment

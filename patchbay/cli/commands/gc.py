@@ -10,7 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.access.audit.chain import reached_cids
 from patchbay.catalogue.contents.collection import Collector
-from patchbay.catalogue.contents.environments import EnvironmentCollector
+from patchbay.catalogue.operating.environments import EnvironmentCollector
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
