@@ -18,9 +18,11 @@ from uuid import uuid4
 
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
-from patchbay.catalogue.build import BuildContext, Examine, broken_server, build_server
+from patchbay.catalogue.building.build import BuildContext, Examine, broken_server, build_server
+from patchbay.catalogue.building.composing import Composer, compose_version
+from patchbay.catalogue.building.stored_discovery import StoredDiscoveries
+from patchbay.catalogue.building.transforms import HandlerFor
 from patchbay.catalogue.catalogue_hub import CatalogueHub
-from patchbay.catalogue.composing import Composer, compose_version
 from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
@@ -31,8 +33,6 @@ from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.catalogue.servers.server import Server, ServerTable, unavailable_server, unknown_server
-from patchbay.catalogue.stored_discovery import StoredDiscoveries
-from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.upkeep.regular_work import Upkeep, run_guarded
 from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
 from patchbay.catalogue.visible_catalogue import VisibleToAll

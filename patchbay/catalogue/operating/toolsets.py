@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.catalogue.composing import compose_version
-from patchbay.catalogue.previews import preview
+from patchbay.catalogue.building.composing import compose_version
+from patchbay.catalogue.building.previews import preview
 from patchbay.catalogue.servers.server import Server
 from patchbay.config import find_errors
 from patchbay.descriptors import Descriptor, Problem

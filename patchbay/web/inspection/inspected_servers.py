@@ -21,7 +21,7 @@ from uuid import uuid4
 from patchbay import __version__
 from patchbay.access.principals import LOCAL_OPERATOR, Principal
 from patchbay.background import run_in_background
-from patchbay.catalogue.build import BuildContext, configured_server
+from patchbay.catalogue.building.build import BuildContext, configured_server
 from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.catalogue.servers.server import Server
 from patchbay.client.addresses.address import parse_address

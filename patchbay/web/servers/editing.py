@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
+from patchbay.catalogue.building.previews import Preview, preview
 from patchbay.catalogue.operating.new_servers import PYTHON_SAMPLE, SHELL_SAMPLE, write_configuration
-from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers.server import Server
 from patchbay.errors import ConfigError, InvalidParams, Refused, StaleUpdate, UnknownServer

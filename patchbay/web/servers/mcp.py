@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.previews import find_line
+from patchbay.catalogue.building.previews import find_line
 from patchbay.catalogue.servers.server import Server
 from patchbay.client.applications.own_entry import AGGREGATE, stdio_command
 from patchbay.errors import UnknownServer

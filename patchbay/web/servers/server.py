@@ -15,7 +15,7 @@ from urllib.parse import quote
 from flask import Blueprint, Response, request
 
 from patchbay.activity.denied_folders import DeniedFolder, find_denied_folder
-from patchbay.catalogue.previews import find_line
+from patchbay.catalogue.building.previews import find_line
 from patchbay.catalogue.servers.server import Server
 from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_kind
 from patchbay.descriptors import Descriptor

@@ -14,13 +14,13 @@ from typing import Any
 
 from flask import Response, request
 
+from patchbay.catalogue.building.previews import preview_settings
 from patchbay.catalogue.operating.server_settings import (
     StoredSettings,
     find_settings_errors,
     read_settings,
     save_settings,
 )
-from patchbay.catalogue.previews import preview_settings
 from patchbay.catalogue.servers.server import Server
 from patchbay.errors import (
     ConfigError,

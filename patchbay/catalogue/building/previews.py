@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from patchbay.catalogue.build import BuildContext, build_server
+from patchbay.catalogue.building.build import BuildContext, build_server
 from patchbay.catalogue.servers.rows import ServerRow, name_problem
 from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from patchbay.catalogue.composing import CANNOT_BE_MADE, Composer, compose_version
+from patchbay.catalogue.building.composing import CANNOT_BE_MADE, Composer, compose_version
 from patchbay.catalogue.servers.server import Server
 from tests.kinds.toolset.sets import FILES, hub_with, listed, toolset
 from tests.waiting import until

@@ -13,15 +13,15 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from patchbay.activation import Handler, Hub
-from patchbay.catalogue import entries
-from patchbay.catalogue.entries import HUB_SCHEMES, EntryContext
+from patchbay.catalogue.building import entries
+from patchbay.catalogue.building.entries import HUB_SCHEMES, EntryContext
+from patchbay.catalogue.building.stored_discovery import read_definition
+from patchbay.catalogue.building.transforms import HandlerFor, Transforms, matches_template
 from patchbay.catalogue.reading.skills import Skill, load_skills
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers.listing import Listing
 from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.catalogue.servers.server import Server
-from patchbay.catalogue.stored_discovery import read_definition
-from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_template
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError, MissingBlob

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue import stored_discovery
-from patchbay.catalogue.servers.rows import ServerRow
-from patchbay.catalogue.stored_discovery import (
+from patchbay.catalogue.building import stored_discovery
+from patchbay.catalogue.building.stored_discovery import (
     DISCOVERING_CODE,
     KEPT_SECONDS,
     MAX_RECENT,
@@ -21,6 +20,7 @@ from patchbay.catalogue.stored_discovery import (
     discovery_topic,
     read_definition,
 )
+from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
 from patchbay.stores.memory import MemoryStore

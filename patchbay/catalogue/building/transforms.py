@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from patchbay.activation import Call, Events, Handler, Hub, activate
-from patchbay.catalogue import entries
-from patchbay.catalogue.entries import EntryContext
+from patchbay.catalogue.building import entries
+from patchbay.catalogue.building.entries import EntryContext
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import cid_of
 from patchbay.config import check, check_tool, check_uri

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.entries import EntryContext
-from patchbay.catalogue.transforms import Transforms
+from patchbay.catalogue.building.entries import EntryContext
+from patchbay.catalogue.building.transforms import Transforms
 from patchbay.kinds.registry import handler_for
 
 TOOLS = '''

@@ -1,0 +1,1 @@
+"""Make servers from definitions and configurations: entries, transforms, entries of other servers, previews."""
