@@ -150,7 +150,7 @@ def check_pattern(pattern: str, where: str, path: str) -> None:
 
 
 def check_can_match(pattern: str, where: str, path: str) -> None:
-    """Check that a pattern fits the name of some server (catalogue/public_names.py). Raises ConfigError.
+    """Check that a pattern fits the name of some server (catalogue/aggregate/public_names.py). Raises ConfigError.
 
     The entry after a dot can be anything, such as the URI of a resource.
     """

@@ -17,7 +17,8 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay.boot.grants import Grants
-from patchbay.catalogue.aggregate import Aggregate, build_aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate, build_aggregate
+from patchbay.catalogue.aggregate.hub_listing import LISTING_PLACES, AggregateListing
 from patchbay.catalogue.building.build import BuildContext, Examine, broken_server, build_server
 from patchbay.catalogue.building.composing import Composer, compose_version
 from patchbay.catalogue.building.stored_discovery import StoredDiscoveries
@@ -27,7 +28,6 @@ from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
-from patchbay.catalogue.hub_listing import LISTING_PLACES, AggregateListing
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator

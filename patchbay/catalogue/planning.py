@@ -22,8 +22,8 @@ from patchbay.boot import (
 )
 from patchbay.boot.built_in import read_built_in
 from patchbay.boot.grants import NOTHING, Grants, parse_grants
+from patchbay.catalogue.aggregate.hub_listing import NOT_READABLE, AggregateListing, HubListing, list_built_in
 from patchbay.catalogue.contents.revocations import Revocations
-from patchbay.catalogue.hub_listing import NOT_READABLE, AggregateListing, HubListing, list_built_in
 from patchbay.catalogue.servers.listing import Listing
 from patchbay.catalogue.servers.rows import ROOM, ServerRow, is_of_room, name_problem, parse_row
 from patchbay.catalogue.watching.client_files import server_of_part

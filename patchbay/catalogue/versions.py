@@ -14,7 +14,7 @@ from hashlib import sha256
 
 import orjson
 
-from patchbay.catalogue.hub_listing import AggregateListing
+from patchbay.catalogue.aggregate.hub_listing import AggregateListing
 from patchbay.catalogue.servers.listing import Listing
 from patchbay.catalogue.servers.rows import (
     ServerRow,

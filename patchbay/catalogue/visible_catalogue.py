@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, Self
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.contents.reading import ReadableContents
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import RENAMED_FROM, Descriptor

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
+from patchbay.catalogue.aggregate.public_names import has_server_part
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.public_names import has_server_part
 from patchbay.catalogue.servers.server import Server
 from patchbay.upstreams.lists.snapshots import mounts_in
 

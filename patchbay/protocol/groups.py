@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.errors import MethodNotFound
 from patchbay.protocol.lists import GROUPS
 from patchbay.protocol.request_context import RequestContext

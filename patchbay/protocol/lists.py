@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from itsdangerous import BadSignature, URLSafeSerializer
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.client.connection.list_pages import APPS as APPS
 from patchbay.descriptors import Descriptor

@@ -11,7 +11,7 @@ from typing import Any
 
 from patchbay.activation import TASKS
 from patchbay.app_uris import names_app
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import ACTIVITY, ACTIVITY_MODES, Descriptor
 from patchbay.scripting.stubs.functions import HEADER, FunctionStub, function_stub

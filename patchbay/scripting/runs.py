@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from patchbay.access.principals import Principal
 from patchbay.boot import change_names
-from patchbay.catalogue.public_names import public_name
+from patchbay.catalogue.aggregate.public_names import public_name
 from patchbay.events import Wait
 from patchbay.jsonrpc import Notification, encode
 from patchbay.messages.callers import TransportInfo

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.catalogue.aggregate import MAX_LINE_CHARACTERS, build_aggregate
+from patchbay.catalogue.aggregate.aggregate import MAX_LINE_CHARACTERS, build_aggregate
 from patchbay.catalogue.servers.server import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor

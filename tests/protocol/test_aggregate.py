@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.catalogue.public_names import public_name
+from patchbay.catalogue.aggregate.public_names import public_name
 from tests.hubs import MODERN, Hub, modern_request
 from tests.protocol.test_tools import listed
 from tests.waiting import until

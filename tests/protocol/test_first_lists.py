@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.catalogue.aggregate.public_names import former_public_name, public_name
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.public_names import former_public_name, public_name
 from patchbay.upstreams import standing
 from tests.hubs import Hub
 from tests.upstreams.test_upstream_away import PIPED, state

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from patchbay.boot import is_readonly
-from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.hub_listing import AggregateListing
+from patchbay.catalogue.aggregate.aggregate import Aggregate
+from patchbay.catalogue.aggregate.hub_listing import AggregateListing
 from patchbay.catalogue.operating.server_settings import read_settings
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, ToolsetDrafts

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from patchbay.boot import change_names, find_variable
-from patchbay.catalogue.hub_listing import AggregateListing, HubListing
+from patchbay.catalogue.aggregate.hub_listing import AggregateListing, HubListing
 from patchbay.catalogue.operating.switching import check_changeable
 from patchbay.errors import ConfigError, StaleUpdate
 from patchbay.jsonrpc import parse_object

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from patchbay.boot import is_readonly
-from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.hub_listing import AggregateListing
+from patchbay.catalogue.aggregate.aggregate import Aggregate
+from patchbay.catalogue.aggregate.hub_listing import AggregateListing
 from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.new_servers import check_new, write_configuration
 from patchbay.catalogue.operating.server_settings import read_settings, save_settings

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from patchbay.boot.grants import READ, SEE
-from patchbay.catalogue.aggregate import Aggregate, build_aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.links import cids_in
 from patchbay.catalogue.contents.reading import Contents, ReadableContents

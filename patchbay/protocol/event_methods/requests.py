@@ -15,7 +15,7 @@ import orjson
 
 from patchbay.access.control import AccessControl
 from patchbay.access.principals import Principal
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.server import Server
 from patchbay.client.connection.list_pages import EVENTS as EVENTS
 from patchbay.descriptors import Descriptor

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.events import Data
 from patchbay.protocol.native.names import CannotBegin, Params, TooMany, activations, bound

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.reading.uri_owners import Owner
 from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue

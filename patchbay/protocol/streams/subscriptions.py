@@ -20,7 +20,7 @@ from patchbay.access.control import AccessControl
 from patchbay.access.principals import Principal
 from patchbay.activation import PAUSE, CancelFlag
 from patchbay.app_uris import APP_SCHEME, public_uri
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers.server import Server

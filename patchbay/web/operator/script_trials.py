@@ -12,7 +12,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.search import ToolSearch
 from patchbay.catalogue.servers.script_tools import MAX_FOUND_TOOLS, RUN
 from patchbay.catalogue.servers.server import Server

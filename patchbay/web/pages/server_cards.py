@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response
 
 from patchbay import __version__
-from patchbay.catalogue.aggregate import NAME_OF_ALL, Aggregate
+from patchbay.catalogue.aggregate.aggregate import NAME_OF_ALL, Aggregate
 from patchbay.catalogue.servers.server import Server
 from patchbay.messages.versions import REVISIONS
 from patchbay.settings import OPEN

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from patchbay.app_uris import APP_SCHEME
 from patchbay.caller_accounts.credentials import PAGE
 from patchbay.caller_accounts.ways import WAYS
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.servers.script_tools import NOT_INSTALLED, is_installed
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor, Problem

@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.access.audit.chain import newest_rows
 from patchbay.boot import change_names
-from patchbay.catalogue.public_names import former_public_name, public_name
+from patchbay.catalogue.aggregate.public_names import former_public_name, public_name
 from tests.access.team import new_key, set_grants
 from tests.hubs import MODERN, Hub, modern_request
 from tests.protocol.test_tools import listed

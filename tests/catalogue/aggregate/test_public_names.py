@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.catalogue.public_names import former_public_name, public_name
+from patchbay.catalogue.aggregate.public_names import former_public_name, public_name
 from patchbay.descriptors import NAME
 
 ALLOWED = re.compile(r"[a-zA-Z0-9_-]{1,49}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.boot.built_in import NONE, BuiltIn
-from patchbay.catalogue.public_names import has_server_part
+from patchbay.catalogue.aggregate.public_names import has_server_part
 from patchbay.catalogue.servers.listing import Listing
 from patchbay.catalogue.servers.rows import BOOT, ServerRow
 from patchbay.descriptors import Problem
