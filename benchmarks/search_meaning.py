@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks import search_second, search_tools
 from benchmarks.search import QUESTIONS, Report, Search, measure_means, print_means, search_fts5, unpack
-from patchbay.catalogue.search import searchable_texts, text_of_meaning
+from patchbay.catalogue.search.tool_search import searchable_texts, text_of_meaning
 from patchbay.documents.collection import Library
 from patchbay.documents.search import may_find_all
 from patchbay.documents.search_results import answered

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.search import Search, measure_means, print_means, report_miss, split_words
-from patchbay.catalogue.search import ToolSearch, searchable_texts
+from patchbay.catalogue.search.tool_search import ToolSearch, searchable_texts
 from patchbay.descriptors import Descriptor
 from patchbay.sqlite import sqlite3
 

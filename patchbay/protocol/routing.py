@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from patchbay.app_uris import APP_SCHEME, split_app_uri
 from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.aggregate.public_names import former_public_name, public_name
-from patchbay.catalogue.search import search_server
+from patchbay.catalogue.search.tool_search import search_server
 from patchbay.catalogue.servers.listing import CALL, SEARCH
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import SCRIPT_TOOLS

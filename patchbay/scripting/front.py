@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.search import ToolSearch
+from patchbay.catalogue.search.tool_search import ToolSearch
 from patchbay.catalogue.servers.listing import name_owners
 from patchbay.catalogue.servers.script_tools import (
     DEFAULT_FOUND_TOOLS,

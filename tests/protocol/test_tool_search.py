@@ -17,7 +17,7 @@ import pytest
 from mcp.types import TextContent
 
 from patchbay.boot import change_names
-from patchbay.catalogue.search import FINDERS
+from patchbay.catalogue.search.tool_search import FINDERS
 from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.lists import PAGES
 from tests.checkout import ROOT

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from patchbay.catalogue.meaning_ranks import rank_entries
-from patchbay.catalogue.search import text_of_meaning
+from patchbay.catalogue.search.meaning_ranks import rank_entries
+from patchbay.catalogue.search.tool_search import text_of_meaning
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import RegisteredServer
 from patchbay.embeddings.short_texts import ShortTexts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from patchbay.activity.records import FAILURES, OUTCOMES
 from patchbay.activity.usage import GROUPS
-from patchbay.catalogue.directory import KINDS
+from patchbay.catalogue.search.directory import KINDS
 from patchbay.web.activity.activity import MAX_RECORDS
 from patchbay.web.openapi.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
 from patchbay.web.openapi.account_routes import CARD_ROUTES, OAUTH_ROUTES, PEOPLE_ROUTES

@@ -13,7 +13,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.aggregate.aggregate import Aggregate
-from patchbay.catalogue.search import ToolSearch
+from patchbay.catalogue.search.tool_search import ToolSearch
 from patchbay.catalogue.servers.script_tools import MAX_FOUND_TOOLS, RUN
 from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, PatchbayError

@@ -12,7 +12,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.directory import KINDS, DirectoryEntry, entry_names, without_marks
+from patchbay.catalogue.search.directory import KINDS, DirectoryEntry, entry_names, without_marks
 from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams
 from patchbay.web.servers.entries import entry_link

@@ -20,7 +20,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter, Record
 from patchbay.background import run_in_background
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.directory import Directory
+from patchbay.catalogue.search.directory import Directory
 from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
 from patchbay.documents.collection import Library

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.aggregate.public_names import public_name
-from patchbay.catalogue.search import ToolSearch, searchable_texts
+from patchbay.catalogue.search.tool_search import ToolSearch, searchable_texts
 from patchbay.catalogue.servers.listing import CALL, MAX_NAMED_SERVERS, SEARCH, Listing, search_descriptors
 from patchbay.config import parse_listing
 from patchbay.descriptors import Descriptor

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from patchbay.activation import Call, Events
-from patchbay.catalogue.meaning_ranks import rank_entries
+from patchbay.catalogue.search.meaning_ranks import rank_entries
 from patchbay.catalogue.servers.listing import CALL, DEFAULT_FOUND_TOOLS, SEARCH, search_descriptors
 from patchbay.catalogue.servers.server import Server, ServerCache
 from patchbay.descriptors import Descriptor

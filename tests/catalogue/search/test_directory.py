@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.catalogue.directory import Directory
+from patchbay.catalogue.search.directory import Directory
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.embeddings.selection import select
@@ -68,7 +68,7 @@ def test_the_background_leaves_nothing_out() -> None:
 
 def test_a_program_that_ends_while_the_index_is_made_ends_quietly() -> None:
     program = (
-        "from tests.catalogue.test_directory import Directory, server\n"
+        "from tests.catalogue.search.test_directory import Directory, server\n"
         "directory = Directory()\n"
         "directory.prepare([server(f'town{number}', *map(str, range(20))) for number in range(2000)])\n"
     )

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from patchbay.catalogue.meaning_ranks import rank_entries
-from patchbay.catalogue.search import first_sentence, searchable_texts, text_of_meaning
+from patchbay.catalogue.search.meaning_ranks import rank_entries
+from patchbay.catalogue.search.tool_search import first_sentence, searchable_texts, text_of_meaning
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.embeddings.short_texts import ShortTexts
