@@ -16,11 +16,6 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
 
 MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
     "patchbay/access": ("credentials",),
-    "patchbay/catalogue": (
-        "contents",
-        "reading",
-        "watching",
-    ),
     "patchbay/cli": (
         "commands",
         "programs",

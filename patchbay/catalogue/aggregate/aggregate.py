@@ -2,7 +2,7 @@
 
 Other resources keep their URIs.
 
-A public name (`patchbay/catalogue/aggregate/public_names.py`) depends on server and tool alone, never on the order of the
+A public name (`public_names.py`) depends on server and tool alone, never on the order of the
 servers. Where two entries would share a name, it belongs to a server of the hub before a mounted one, and then to the
 server with the longest name, which the operator chose; `patchbay/catalogue/reading/uri_owners.py` decides who owns a
 URI. The other entry is served by the endpoint of its own server, and the page of that server says so. The earlier
