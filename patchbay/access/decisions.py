@@ -17,8 +17,8 @@ import orjson
 
 from patchbay.access.principals import Principal, is_group_name
 from patchbay.boot.grants import ACTIONS, CALL, OPERATE, READ, SEE, Grant, Grants
-from patchbay.entry_patterns import EVERYTHING
-from patchbay.uri_spellings import covers_any_spelling, covers_every_spelling
+from patchbay.patterns.entries import EVERYTHING
+from patchbay.patterns.uri_spellings import covers_any_spelling, covers_every_spelling
 
 USE = (SEE, CALL, READ)
 """The actions that a principal has on everything when no document restricts it."""

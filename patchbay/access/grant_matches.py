@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from patchbay.boot.grants import CALL, READ, Grants
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.entry_patterns import EVERYTHING, covers, fits
+from patchbay.patterns.entries import EVERYTHING, covers, fits
 from patchbay.suggestions import find_similar_names
 
 SKILLS = "skill://"

@@ -18,9 +18,9 @@ from patchbay.access.decisions import is_member
 from patchbay.access.principals import OPERATOR_ID, Principal
 from patchbay.boot.grants import Grants, Quota
 from patchbay.catalogue.contents import ledger
-from patchbay.entry_patterns import EVERYTHING, covers
 from patchbay.errors import OverQuota
 from patchbay.events import Mailbox
+from patchbay.patterns.entries import EVERYTHING, covers
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"

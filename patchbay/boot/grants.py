@@ -17,9 +17,9 @@ import jsonschema_rs
 import orjson
 
 from patchbay.cid import cid_of
-from patchbay.entry_patterns import EVERYTHING, ROOM
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file
+from patchbay.patterns.entries import EVERYTHING, ROOM
 
 SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "access.schema.json").read_bytes())
 

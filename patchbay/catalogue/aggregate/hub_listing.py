@@ -17,7 +17,7 @@ from patchbay.catalogue.aggregate.public_names import has_server_part
 from patchbay.catalogue.servers.listing import Listing
 from patchbay.catalogue.servers.rows import BOOT, ServerRow
 from patchbay.descriptors import Problem
-from patchbay.entry_patterns import fits
+from patchbay.patterns.entries import fits
 from patchbay.suggestions import did_you_mean, find_similar_names
 from patchbay.topics import LISTING
 

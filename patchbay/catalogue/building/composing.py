@@ -14,8 +14,8 @@ from functools import partial
 
 from patchbay.catalogue.reading.uri_owners import UriOwners
 from patchbay.catalogue.servers.server import Server
-from patchbay.entry_patterns import fits, names_server, splits
 from patchbay.kind import Composed, Configuration, ServerParts, kind_named
+from patchbay.patterns.entries import fits, names_server, splits
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetCha
 from patchbay.catalogue.operating.toolsets import TOOLSET, WILDCARDS, DraftedToolset, ToolsetDrafts
 from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.visible_catalogue import VisibleCatalogue
-from patchbay.entry_patterns import splits
 from patchbay.errors import ConfigError, Refused
+from patchbay.patterns.entries import splits
 from patchbay.python_functions.script_texts import scripts_of
 from patchbay.store import Store
 from patchbay.suggestions import did_you_mean, find_similar_names

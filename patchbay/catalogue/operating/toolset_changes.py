@@ -29,8 +29,8 @@ from patchbay.catalogue.operating.toolsets import (
 from patchbay.catalogue.servers.list_prices import describe_price, estimate_tokens, tool_prices
 from patchbay.catalogue.servers.server import Server, unknown_server
 from patchbay.descriptors import Descriptor
-from patchbay.entry_patterns import covers, fits, splits
 from patchbay.errors import ConfigError
+from patchbay.patterns.entries import covers, fits, splits
 from patchbay.python_functions.script_texts import SCRIPT_ORIGIN, is_script_tool
 from patchbay.store import Store
 from patchbay.suggestions import did_you_mean, find_similar_names

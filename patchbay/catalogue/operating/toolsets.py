@@ -16,9 +16,9 @@ from patchbay.catalogue.building.previews import preview
 from patchbay.catalogue.servers.server import Server
 from patchbay.config import find_errors
 from patchbay.descriptors import Descriptor, Problem
-from patchbay.entry_patterns import covers, splits
 from patchbay.errors import ConfigError
 from patchbay.kind import CONFIGURATION_KIND
+from patchbay.patterns.entries import covers, splits
 from patchbay.store import Blobs
 from patchbay.suggestions import did_you_mean, find_similar_names
 from patchbay.topics import SERVERS

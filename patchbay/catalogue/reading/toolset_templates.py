@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchbay.catalogue.reading.resources import ResourceTarget
 from patchbay.catalogue.reading.uri_templates import MAX_URI_CHARACTERS, compile_template
 from patchbay.descriptors import CHOSEN_TEMPLATES, EXCLUDED, EXCLUDED_TEMPLATES, Descriptor
-from patchbay.uri_spellings import covers_any_spelling, decoded_spellings, is_decodable
+from patchbay.patterns.uri_spellings import covers_any_spelling, decoded_spellings, is_decodable
 
 
 def excludes_uri(entry: Descriptor, uri: str) -> bool:

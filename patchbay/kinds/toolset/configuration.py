@@ -10,11 +10,11 @@ from typing import Any
 from patchbay.cid import is_cid
 from patchbay.config import LISTING_MEMBERS
 from patchbay.descriptors import SCRIPT_TOOLS
-from patchbay.entry_patterns import EVERYTHING
 from patchbay.errors import ConfigError
+from patchbay.patterns.entries import EVERYTHING
+from patchbay.patterns.uri_spellings import covers_any_spelling
 from patchbay.python_functions.script_texts import CID_PREFIX, is_script_path
 from patchbay.shaping.tools import AS_IT_IS, ToolShape, check_shape, parse_shape
-from patchbay.uri_spellings import covers_any_spelling
 
 CALLER = "caller"
 """The value of `rights` with which a caller needs the right on each origin too."""

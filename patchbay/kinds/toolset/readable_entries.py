@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from patchbay.app_uris import APP_SCHEME, public_uri
 from patchbay.descriptors import CHOSEN_TEMPLATES, EXCLUDED, EXCLUDED_TEMPLATES, Descriptor, Origin, Problem
-from patchbay.entry_patterns import covers, fits
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import Toolset, excluded_patterns, is_excluded, is_uri_pattern
 from patchbay.kinds.toolset.entries import ENTRY
 from patchbay.kinds.toolset.selection import SEPARATOR, chooses, nearest_to_pattern
+from patchbay.patterns.entries import covers, fits
 from patchbay.suggestions import did_you_mean, find_similar_names
 
 KEPT_MEMBERS = ("matches", "variable")

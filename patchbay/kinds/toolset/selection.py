@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from patchbay.descriptors import Descriptor, Problem
-from patchbay.entry_patterns import EVERYTHING, covers, names_server, splits
 from patchbay.kind import Composed, OriginServer
 from patchbay.kinds.toolset.configuration import NamedTool, Toolset, is_uri_pattern
+from patchbay.patterns.entries import EVERYTHING, covers, names_server, splits
 from patchbay.suggestions import did_you_mean, find_similar_names
 
 SEPARATOR = "__"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from patchbay.boot.grants import CALL, OPERATE, READ, SEE, Grant, Grants, Quota
-from patchbay.entry_patterns import EVERYTHING
+from patchbay.patterns.entries import EVERYTHING
 from patchbay.web.access.grant_edits import ASK
 
 MAX_RIGHTS = 20_000

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchbay.boot.grants import ACTIONS, CALL, OPERATE, READ, Grant, Grants
-from patchbay.entry_patterns import EVERYTHING, splits
-from patchbay.uri_spellings import covers_any_spelling, covers_every_spelling
+from patchbay.patterns.entries import EVERYTHING, splits
+from patchbay.patterns.uri_spellings import covers_any_spelling, covers_every_spelling
 from patchbay.web.access.grant_edits import ASK, RIGHTS
 
 MAX_SHOWN_RIGHTS = 20_000

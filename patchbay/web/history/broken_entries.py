@@ -8,9 +8,9 @@ from typing import Any
 
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers.server import Server
-from patchbay.entry_patterns import splits
 from patchbay.errors import ContentError, UnknownServer
 from patchbay.jsonrpc import parse
+from patchbay.patterns.entries import splits
 from patchbay.pins.documents import Pin, parse_document
 from patchbay.pins.records import load_pins
 from patchbay.store import Store

@@ -11,8 +11,8 @@ import orjson
 
 from patchbay.arguments import validator
 from patchbay.catalogue.operating.toolsets import DraftedToolset, Split, copy_fields
-from patchbay.entry_patterns import covers
 from patchbay.errors import ConfigError, InvalidParams
+from patchbay.patterns.entries import covers
 from patchbay.python_functions.script_texts import scripts_of
 from patchbay.shaping.arguments import CALLER
 

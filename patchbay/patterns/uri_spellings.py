@@ -17,7 +17,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, unquote
 
-from patchbay.entry_patterns import EVERYTHING, covers, fits
+from patchbay.patterns.entries import EVERYTHING, covers, fits
 
 MAX_DECODINGS = 3
 """How often a URI may be percent-encoded over itself. What is encoded more often is denied by each denial."""

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchbay.entry_patterns import covers
-from patchbay.uri_spellings import (
+from patchbay.patterns.entries import covers
+from patchbay.patterns.uri_spellings import (
     MAX_DECODINGS,
     MAX_SPELLED_CHARACTERS,
     covers_any_spelling,

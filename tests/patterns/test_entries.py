@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.entry_patterns import covers
+from patchbay.patterns.entries import covers
 
 
 @pytest.mark.parametrize(
