@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from werkzeug.routing import Map
 
-from patchbay.syntax import SYNTAX_LOCK
+from patchbay.python_functions.syntax import SYNTAX_LOCK
 from tests.hubs import Hub
 
 

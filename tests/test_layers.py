@@ -29,7 +29,6 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
         "raised",
         "sqlite",
         "suggestions",
-        "syntax",
         "terminal",
         "text_cache",
         "topics",

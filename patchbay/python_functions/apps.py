@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from patchbay.descriptors import APP_PATH, Descriptor, Problem, app_uri
 from patchbay.python_functions.scope import Scope
-from patchbay.syntax import parse_source
+from patchbay.python_functions.syntax import parse_source
 
 DECLARATION = "UI"
 """The name of the dictionary."""

@@ -32,7 +32,7 @@ from patchbay.python_functions.schema_definitions import alternatives_of, with_d
 from patchbay.python_functions.schema_shapes import Schema
 from patchbay.python_functions.schemas import Types, expression_in
 from patchbay.python_functions.scope import FunctionNode, Scope
-from patchbay.syntax import parse_source
+from patchbay.python_functions.syntax import parse_source
 
 NOT_PARAMETERS = frozenset(("context",))
 """Parameters that the hub fills itself."""

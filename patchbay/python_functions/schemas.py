@@ -30,7 +30,7 @@ from patchbay.python_functions.literals import ABSENT, json_value
 from patchbay.python_functions.schema_definitions import alternatives_of, collect_definitions, with_default
 from patchbay.python_functions.schema_shapes import Schema, choice, fixed_array, object_schema, union
 from patchbay.python_functions.scope import Scope
-from patchbay.syntax import parse_expression
+from patchbay.python_functions.syntax import parse_expression
 
 MAX_ANNOTATION_DEPTH = 64
 """Maximum nesting of annotations, through classes and aliases; a deeper one allows any value."""

@@ -13,8 +13,8 @@ from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.hub_services import HubServices
+from patchbay.python_functions.syntax import SYNTAX_LOCK
 from patchbay.settings import Settings, whole_environment
-from patchbay.syntax import SYNTAX_LOCK
 from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.audit import audit_blueprint
 from patchbay.web.access.grants import grants_blueprint

@@ -15,7 +15,7 @@ import orjson
 from patchbay.kind import CONFIGURATION_KIND, known_kinds, recognized_kind
 from patchbay.kinds import discovery
 from patchbay.outputs import media_type_of
-from patchbay.syntax import parse_source
+from patchbay.python_functions.syntax import parse_source
 
 MAX_PARSED_CHARACTERS = 200_000
 """Characters of a text that language detection reads, at most."""

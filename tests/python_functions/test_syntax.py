@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from patchbay.syntax import parse_expression, parse_source
+from patchbay.python_functions.syntax import parse_expression, parse_source
 from tests.checkout import ROOT
 
 TEXT = (ROOT / "reference_templates/servers/definitions/cone.py").read_text("utf-8")
