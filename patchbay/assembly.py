@@ -63,7 +63,6 @@ from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.calling import ScheduledCalls
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.script_calls import ScriptCallMaker, run_saved_script
-from patchbay.protocol.server_shares import ServerShares
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
@@ -79,6 +78,7 @@ from patchbay.serving.hub_url import public_url
 from patchbay.settings import OPEN, Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
+from patchbay.threads.server_shares import ServerShares
 from patchbay.topics import BOOT, NAMES_CHANGED
 from patchbay.upstreams.connections.standing_connections import StandingConnections
 from patchbay.upstreams.standing import MountContext

@@ -1,1 +1,1 @@
-"""Threads that run calls of Python code, which can be interrupted and left behind."""
+"""Threads that run calls: they can be interrupted and left behind, and servers share them."""

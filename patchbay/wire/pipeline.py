@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from patchbay.errors import PatchbayError
 from patchbay.events import Wait
 from patchbay.jsonrpc import failure
-from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.settings import Settings
+from patchbay.threads.server_shares import RestingMailbox
 from patchbay.wire.replies.held_refusals import HeldRefusals
 from patchbay.wire.replies.reply import CallBody, Later, Reply, json_reply
 from patchbay.wire.requests.at_work import AtWork

@@ -16,7 +16,7 @@ from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.events import Wait, wait_blocking
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
-from patchbay.protocol.server_shares import ThreadPlace
+from patchbay.threads.server_shares import ThreadPlace
 from patchbay.wire.replies.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]

@@ -14,8 +14,8 @@ from patchbay.access.quotas import Quotas
 from patchbay.activation import CallPlace
 from patchbay.errors import OverQuota
 from patchbay.events import Mailbox
-from patchbay.protocol import server_shares
-from patchbay.protocol.server_shares import ServerShares
+from patchbay.threads import server_shares
+from patchbay.threads.server_shares import ServerShares
 from tests.waiting import BOUND
 
 THREADS = 64
