@@ -79,7 +79,10 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/coordination/records.py": ("pydantic.TypeAdapter",),
     },
     "a result that is not plain JSON": {
-        "patchbay/outputs.py": ("pydantic_core.PydanticSerializationError", "pydantic_core.to_jsonable_python"),
+        "patchbay/outputs/conversion.py": (
+            "pydantic_core.PydanticSerializationError",
+            "pydantic_core.to_jsonable_python",
+        ),
     },
     "a store in PostgreSQL": {
         "patchbay/stores/__init__.py": (

@@ -49,7 +49,7 @@ ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
         "store",
     ),
     ("coordination", "descriptors", "documents", "outputs", "settings", "threads", "views"),
-    ("client", "environments", "kind", "occurrences", "redirects", "stores"),
+    ("client", "environments", "kind", "occurrences", "stores"),
     ("caller_accounts", "config", "pins", "python_functions", "shaping"),
     ("upstreams",),
     ("boot", "kinds"),

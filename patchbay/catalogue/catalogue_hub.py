@@ -60,7 +60,7 @@ from patchbay.errors import (
 from patchbay.events import Done, Ending, Failed
 from patchbay.kind import kind_named
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
-from patchbay.redirects import REDIRECT_PREFIX
+from patchbay.outputs.redirects import REDIRECT_PREFIX
 from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 from patchbay.upstreams.lists.snapshots import mounts_in

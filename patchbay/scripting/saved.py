@@ -13,7 +13,7 @@ from typing import Any
 from patchbay.activation import Call, Events
 from patchbay.catalogue.servers.server import Server
 from patchbay.events import Content, Data, Done, Event
-from patchbay.outputs import events_of
+from patchbay.outputs.conversion import events_of
 from patchbay.python_functions.script_function import ScriptFunction
 from patchbay.scripting.front import runs_of
 from patchbay.scripting.modules import words_of

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from patchbay.errors import ToolFailed
-from patchbay.outputs import MAX_DEPTH, MAX_INTEGER_BITS, clean
+from patchbay.outputs.conversion import MAX_DEPTH, MAX_INTEGER_BITS, clean
 
 VALUE_BYTES = 32
 """Bytes that each value counts besides its text: what a list or a number takes in the memory of the hub."""

@@ -19,7 +19,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ParseError
 from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import parse
-from patchbay.outputs import of_bytes
+from patchbay.outputs.conversion import of_bytes
 from patchbay.views.fold import format_value
 
 MAX_ERROR_CHARACTERS = 8_000

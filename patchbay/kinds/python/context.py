@@ -19,7 +19,7 @@ from patchbay.activation import Call, Hub, Memory
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.errors import ConfigError, MissingCapability, ToolFailed
 from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, ToolUse
-from patchbay.outputs import clean, of_json
+from patchbay.outputs.conversion import clean, of_json
 
 CAPABILITY = {
     "elicitation/create": "elicitation",

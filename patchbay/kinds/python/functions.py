@@ -15,9 +15,9 @@ from patchbay.events import Event, Question, Text
 from patchbay.kinds.python.content_files import ContentFiles
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
-from patchbay.outputs import Redirected, clean, events_of
+from patchbay.outputs.conversion import Redirected, clean, events_of
+from patchbay.outputs.redirects import follow_redirect
 from patchbay.raised.exceptions import attach_raised
-from patchbay.redirects import follow_redirect
 from patchbay.threads.interrupts import Stopped
 
 

@@ -37,7 +37,7 @@ from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.config import FindVariables, resolved
 from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Event, Log, Text
-from patchbay.outputs import events_of, may_become_media, media_type_of
+from patchbay.outputs.conversion import events_of, may_become_media, media_type_of
 from patchbay.processes.confinement.denials import Rules
 from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.protections import LANDLOCK

@@ -14,7 +14,7 @@ import orjson
 
 from patchbay.kind import CONFIGURATION_KIND, known_kinds, recognized_kind
 from patchbay.kinds import discovery
-from patchbay.outputs import media_type_of
+from patchbay.outputs.conversion import media_type_of
 from patchbay.python_functions.syntax import parse_source
 
 MAX_PARSED_CHARACTERS = 200_000

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from patchbay.activation import Call
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Event, Text
-from patchbay.outputs import clean
+from patchbay.outputs.conversion import clean
 
 MAX_REDIRECTS = 5
 REDIRECT_PREFIX = "redirect to "

@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.errors import ResourceNotFound
 from patchbay.events import Content, Done, Event, Failed, Text
-from patchbay.redirects import resource_uri_of
+from patchbay.outputs.redirects import resource_uri_of
 from tests.kinds.calls import SmallHub, call_of, events, python
 
 CID = "bafkreidat5xdnusakwcrrdk47v3b6qd4ptcgu7j7gfgiqjyenho6gfp42e"

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from patchbay.cid import cid_of
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Data, Event, Text
-from patchbay.outputs import Redirected, clean, events_of
+from patchbay.outputs.conversion import Redirected, clean, events_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 

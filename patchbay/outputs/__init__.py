@@ -1,0 +1,1 @@
+"""What a function returned: converted to events, with its redirects read or linked."""
