@@ -254,8 +254,16 @@ class NameValueType(click.ParamType[tuple[str, str]]):
             return value
         name, equals, text = str(value).partition("=")
         if not name or not equals:
-            self.fail(f"expected NAME=VALUE, got {value!r}", param, ctx)
+            self.fail(f"expected NAME=VALUE, got {value!r}{_describe_other_form(str(value))}", param, ctx)
         return name, text
+
+
+def _describe_other_form(text: str) -> str:
+    """Return how to write what was probably meant; empty when that is not known."""
+    if text.lstrip().startswith("{"):
+        return "; a JSON object follows the option --args: --args '{...}'"
+    name, colon, rest = text.partition(":")
+    return f"; write {name.strip()}={rest.strip()}" if colon and name.strip().isidentifier() else ""
 
 
 NAME_VALUE = NameValueType()

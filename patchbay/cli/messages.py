@@ -22,6 +22,24 @@ _TYPED = "patchbay.typed"
 COMPLETION = "patchbay.cli.completion"
 """The module that a shell's question for completion needs."""
 
+WORDS_OF_OTHERS = {
+    "serve": ("dev", "gateway", "hub", "launch", "server", "start", "up"),
+    "list": ("ls", "ps", "servers", "status"),
+    "show": ("describe", "get", "info", "tools"),
+    "call": ("call-tool", "exec", "execute", "invoke", "tool", "use"),
+    "inspect": ("discover", "explore", "inspector"),
+    "mount": ("connect", "proxy", "remote"),
+    "new": ("create", "init"),
+    "remove": ("delete", "rm"),
+    "settings": ("config", "configure", "options"),
+    "pins": ("pin", "lock"),
+    "logs": ("log",),
+    "open": ("dashboard", "ui", "web"),
+    "key": ("apikey", "keys"),
+    "secret": ("env", "secrets"),
+}
+"""Words for the commands of this program that users know from other programs."""
+
 EXAMPLES = "\b\nExamples"
 """How the examples of a help page begin."""
 
@@ -155,10 +173,20 @@ class LateCommandGroup(click.Group):
         """Find the command of the first argument. Raises UsageError with similar names for an unknown one."""
         name = args[0]
         if name not in self.late and not name.startswith("-"):
-            unknown = describe_unknown_name(name, list(self.late), "command").removesuffix(".")
-            stop = "" if unknown.endswith("?") else "."
-            raise click.UsageError(f"{unknown}{stop} Run `{ctx.command_path} --help` for all commands.", ctx)
+            raise click.UsageError(
+                f"{self._describe_unknown(name)} Run `{ctx.command_path} --help` for all commands.", ctx
+            )
         return super().resolve_command(ctx, args)
+
+    def _describe_unknown(self, name: str) -> str:
+        """Say that there is no command of this name, with the command that does what other programs call so."""
+        if name in ("help", "version"):
+            return f"there is no command {name!r}; write --{name}."
+        meant = next((one for one, words in WORDS_OF_OTHERS.items() if name in words and one in self.late), None)
+        if meant is not None:
+            return f"there is no command {name!r}; did you mean {meant!r} ({self.late[meant].gist.rstrip('.')})?"
+        unknown = describe_unknown_name(name, list(self.late), "command").removesuffix(".")
+        return unknown if unknown.endswith("?") else f"{unknown}."
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands of the help page, by section."""

@@ -15,7 +15,10 @@ from typing import Any
 from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.servers.server import Server
+from patchbay.catalogue.watching.settling import ending_of, is_temporary
+from patchbay.catalogue.watching.unserved_files import list_unserved_files
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_files import read_only_settings
 from patchbay.cli.progress_display import Display
@@ -26,7 +29,7 @@ from patchbay.kinds.registry import Handlers
 from patchbay.pins.records import default_changes
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Store
-from patchbay.suggestions import describe_unknown_name
+from patchbay.suggestions import describe_unknown_name, find_similar_names
 from patchbay.topics import BOOT
 from patchbay.upstreams.connections.standing_connections import StandingConnections
 from patchbay.upstreams.standing import MountContext
@@ -35,6 +38,9 @@ from patchbay.web.site.data import describe_server, summarize_server
 _ADDRESS = re.compile(r"(?:https?://[^/]+)?[/@]?(?:mcp/)?([^/]+)(?:/.*)?")
 """The forms of an address in which the name of a server is taken for it: `/mcp/git`, `git/log`, a URL."""
 
+MAX_NAMED_SERVERS = 10
+"""Servers that the error about an unknown name lists, at most."""
+
 
 def list_servers(settings: Settings, hub: RunningHub | None) -> list[dict[str, Any]]:
     """Return the summary of each server, by name; `hub` is the running one. Raises Unreachable, ContentError."""
@@ -42,6 +48,18 @@ def list_servers(settings: Settings, hub: RunningHub | None) -> list[dict[str, A
         return [summary for _, summary in sorted(hub.servers().items())]
     with opened_catalogue(settings) as catalogue:
         return [summarize_server(server, settings) for server in sorted(catalogue.all(), key=lambda one: one.name)]
+
+
+def list_unserved(settings: Settings) -> dict[str, str]:
+    """Return the files of the servers folder that are no servers, because of their names, each with the reason."""
+    try:
+        names = sorted(one.name for one in settings.servers.iterdir() if one.is_file() and not is_temporary(one.name))
+    except OSError:
+        return {}
+    # A file with configurations of a client may have any name.
+    stems = {name: name.removesuffix(ending_of(name)) for name in names if not name.endswith(".json")}
+    problems = {name: name_problem(stem) for name, stem in stems.items()}
+    return list_unserved_files(settings.servers, {name: why for name, why in problems.items() if why is not None})
 
 
 def read_server(settings: Settings, hub: RunningHub | None, name: str) -> dict[str, Any]:
@@ -85,7 +103,11 @@ def unknown_name(name: str, known: list[str]) -> UnknownServer:
     found = _ADDRESS.fullmatch(name)
     if found is not None and found[1] in known:
         return UnknownServer(f"expected the name of a server, not its address {name}: write {found[1]}")
-    return UnknownServer(f"{describe_unknown_name(name, known, 'server')} `patchbay list` shows all")
+    close = find_similar_names(name, known)
+    if not close and len(known) > MAX_NAMED_SERVERS:
+        return UnknownServer(f"there is no server {name!r}; `patchbay list` shows all {len(known)}")
+    stop = "" if close else "."
+    return UnknownServer(f"{describe_unknown_name(name, known, 'server')}{stop} `patchbay list` shows all")
 
 
 @contextmanager

@@ -54,6 +54,11 @@ def complete_reference(text: str, list_servers: ListServers | None = None) -> st
         known = list_servers()
         if name in known:
             return f"/mcp/{name}{rest}"
+        server, dot, tool = name.partition(".")
+        if dot and server in known and not rest:
+            raise AddressError(
+                f"{mask_url(text)}: there is no server {name!r}; for its tool {tool}, write {server}/{tool}"
+            )
         close = find_similar_names(name, list(known)) if rest else []
         if close:
             meant = " or ".join(f"{one}{rest}" for one in close[:2])

@@ -117,6 +117,8 @@ def describe_unknown(command: click.Command, context: click.Context, made: Made)
         values = value if isinstance(value, tuple) else (value,)
         if parameter.nargs == -1 and not context.allow_interspersed_args:
             values = values[:1]  # the others are words for another program
+        if command.name == "mount" and parameter.nargs == -1 and len(values) > 1:
+            continue  # a command line
         for one in values:
             if isinstance(one, RoomAddress) and one.name not in made.rooms and command.name != "create":
                 yield f"the room {one.name}"

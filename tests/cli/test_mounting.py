@@ -20,7 +20,7 @@ PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))
 
 def patchbay(folder: Path, *words: str) -> Result:
     """Run a command on this servers folder."""
-    return CliRunner().invoke(main, [*words, "--servers", str(folder)])
+    return CliRunner().invoke(main, [words[0], "--servers", str(folder), *words[1:]])
 
 
 @pytest.mark.process
@@ -157,3 +157,19 @@ def test_the_entry_that_documentation_prints_is_mounted_from_its_file(tmp_path: 
     done = patchbay(servers, "mount", "other", str(file))
     assert "at env.API_KEY: expected a reference such as ${API_KEY}" in done.output
     assert [each.name for each in servers.iterdir()] == ["far.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        (("--", "npx", "-y", "@example/server@1.2.0", "--all"), "mcp+npx://@example/server@1.2.0?launch.arg=--all"),
+        (("npx -y @example/server",), "mcp+npx://@example/server"),
+        (("uvx", "example-server"), "mcp+uvx://example-server"),
+        (("--", "node", "a b.js", "100%"), "mcp+stdio:node 'a b.js' 100%25"),
+        (("mcp+stdio:node a.js",), "mcp+stdio:node a.js"),
+    ],
+)
+def test_a_command_line_is_mounted_as_it_is_typed(tmp_path: Path, words: tuple[str, ...], address: str) -> None:
+    done = patchbay(tmp_path, "mount", "own", *words)
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "own.json").read_text("utf-8"))["address"] == address

@@ -44,6 +44,7 @@ def mistake(what: str, line: str, message: str, step: str) -> Mistake:
 MISTAKES = [
     # Commands and options
     mistake("a wrong command", "lst", "there is no command 'lst'", "did you mean 'list' or 'toolset'?"),
+    mistake("a word of another program", "ls", "there is no command 'ls'", "did you mean 'list' (List the servers"),
     mistake("a wrong option", "serve --prot 1", "No such option '--prot'", "Did you mean one of"),
     mistake("an option before the command", "--port 9000", "No such option '--port'", "Options come after a command"),
     mistake("a missing argument", "show", "Missing argument 'NAME'", "Try 'patchbay show --help' for help."),
@@ -79,6 +80,9 @@ MISTAKES = [
     mistake(
         "bad JSON", "call /mcp/echo echo --args {bad", "not JSON", 'expected a JSON object such as {"name": "value"}'
     ),
+    mistake("JSON in place of NAME=VALUE", "call /mcp/echo echo {}", "expected NAME=VALUE, got '{}'", "--args '{...}'"),
+    mistake("a colon in place of the equals sign", "call /mcp/echo echo a:b", "got 'a:b'", "write a=b"),
+    mistake("a dot before a tool", "call echo.echo message=x", "there is no server 'echo.echo'", "write echo/echo"),
     mistake("no resource to read", "read /mcp/echo", "expected a resource", "`patchbay inspect /mcp/echo` lists them"),
     mistake("a wrong jq expression", "filter .[", "syntax error", "`patchbay filter --help` has examples"),
     # Definitions and configurations
@@ -102,6 +106,19 @@ MISTAKES = [
     ),
     # Other servers
     mistake("no address", "mount far nonsense", "not an address: 'nonsense'", "write mcp+npx://nonsense"),
+    mistake(
+        "a command line without --",
+        "mount files npx -y server",
+        "No such option '-y'",
+        "Write -- before a command line: patchbay mount files -- npx -y server",
+    ),
+    mistake(
+        "a Python file to mount",
+        "mount own {folder}/servers/good.py",
+        "good.py is a file",
+        "to serve its functions as tools: cp",
+    ),
+    mistake("a folder to mount", "mount own {folder}/servers", "servers is a folder", "patchbay new own --folder"),
     mistake("an unknown launcher", "inspect mcp+foo://x", "'foo' is not known", "expected one of uvx, npx, python"),
     mistake(
         "a secret in a configuration",
@@ -117,6 +134,12 @@ MISTAKES = [
         "an approval of a server without changes", "approve nope", "no pins of a server 'nope'", "servers with pins"
     ),
     # The hub
+    mistake(
+        "a file to serve",
+        "serve {folder}/servers/good.py",
+        "unexpected extra argument",
+        "A hub serves the files of its servers folder: cp",
+    ),
     mistake("a port in use", "serve --port {port}", "Address already in use", "--port 0 chooses a free port"),
     mistake(
         "a second hub on a data folder", "serve --port 0", "in use by another hub", "`patchbay open` shows that hub"
@@ -191,7 +214,12 @@ def table() -> list[str]:
 def command_line(one: Mistake) -> str:
     """The command line of a mistake, with quotes where a shell needs them."""
     words = [f'"{word}"' if " " in word else word for word in one.words]
-    return " ".join(["patchbay", *words]).replace("{folder}/none", "/srv/empty").replace("{port}", "8000")
+    return (
+        " ".join(["patchbay", *words])
+        .replace("{folder}/none", "/srv/empty")
+        .replace("{port}", "8000")
+        .replace("{folder}/", "")
+    )
 
 
 def test_the_page_has_each_mistake_with_its_message_and_its_next_step() -> None:

@@ -7,8 +7,9 @@ serves it after its next start. These commands contact no server, except for the
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,11 +20,13 @@ from patchbay.caller_accounts.credentials import CALLER, HUB
 from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
 from patchbay.cli.completion import complete_address, complete_server
+from patchbay.cli.messages import quote_word
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
 from patchbay.cli.secret_storing import ask_for_missing, hide_literals, note_unstored, store_secrets
 from patchbay.client.addresses.cards import address_of, is_domain
+from patchbay.client.addresses.mistakes import is_command_line, write_command_line
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.profiles.layouts import Profile
@@ -33,20 +36,41 @@ from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, m
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings, whole_environment
 
+DEFINITIONS = {".py": "python", ".sh": "bash"}
+"""Endings of files that are servers without a mount, with the program that runs such a file."""
+
+
+class MountCommand(click.Command):
+    """A command whose last words may be a command line, which begins after `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words. Raises UsageError that says to write `--` before a command line with options."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as problem:
+            if "--" in given or len(given) < 3 or not is_command_line(" ".join(given[1:])):
+                raise
+            line = shlex.join([given[0], "--", *given[1:]])
+            raise click.UsageError(
+                f"{problem.format_message()} Write -- before a command line: {ctx.command_path} {line}", ctx
+            ) from problem
+
 
 @click.command(
     "mount",
+    cls=MountCommand,
     epilog=exit_codes.with_examples(
         'patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"',
         'patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"',
-        'patchbay mount files "mcp+stdio:npx -y @modelcontextprotocol/server-filesystem $HOME/notes"',
+        "patchbay mount files -- npx -y @modelcontextprotocol/server-filesystem $HOME/notes",
         "patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'",
         "patchbay mount tracker https://tracker.example/mcp --account caller",
         "patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'",
     ),
 )
 @click.argument("name")
-@click.argument("address", shell_complete=complete_address)
+@click.argument("words", nargs=-1, required=True, metavar="ADDRESS|COMMAND...", shell_complete=complete_address)
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this HTTP header; write secrets as ${NAME}."
 )
@@ -89,7 +113,7 @@ def mount_command(
     context: click.Context,
     /,
     name: str,
-    address: str,
+    words: tuple[str, ...],
     headers: tuple[str, ...],
     variables: tuple[str, ...],
     era: str,
@@ -108,6 +132,7 @@ def mount_command(
 ) -> None:
     """Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.
 
+    COMMAND is the command line of a program, after -- if it has options.
     ADDRESS may be a domain, https://HOST, whose catalogue names its server.
     ADDRESS may be a JSON file with the entry that the documentation of a server prints for MCP clients.
 
@@ -116,6 +141,7 @@ def mount_command(
     """
     try:
         settings = load_settings(context)
+        address = _read_address(name, words, settings)
         profile = _find_api_profile(address)
         is_api = get_scheme(address) in SCHEMES or is_document(address) or profile is not None
         selected = {"tags": tags, "paths": paths, "methods": tuple(one.upper() for one in methods)}
@@ -154,6 +180,31 @@ def _write(settings: Settings, name: str, fields: dict[str, Any], replace: bool)
         note_unstored(store_secrets(settings, secrets.values, secrets.servers)[1])
     ask_for_missing(settings, name, fields)
     return file, fields
+
+
+def _read_address(name: str, words: Sequence[str], settings: Settings) -> str:
+    """Return the address that the words are, or that of their command line.
+
+    Raises ConfigError for a file or a folder that is a server without a mount.
+    """
+    if len(words) > 1 or is_command_line(words[0]):
+        return write_command_line(words if len(words) > 1 else shlex.split(words[0]))
+    path = Path(words[0]).expanduser()
+    if path.is_dir():
+        raise ConfigError(
+            name,
+            "",
+            f"{path} is a folder; to serve its documents: patchbay new {name} --folder {quote_word(str(path))}",
+        )
+    if path.suffix in DEFINITIONS and path.is_file():
+        copy = f"cp {quote_word(str(path))} {quote_word(str(settings.servers / f'{name}{path.suffix}'))}"
+        program = f"patchbay mount {name} -- {DEFINITIONS[path.suffix]} {quote_word(str(path.absolute()))}"
+        raise ConfigError(
+            name,
+            "",
+            f"{path} is a file; to serve its functions as tools: {copy}; to run it as an MCP server: {program}",
+        )
+    return words[0]
 
 
 def _find_server(address: str) -> str:

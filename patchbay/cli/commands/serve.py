@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from patchbay import exit_codes
 from patchbay.assets import HOME
-from patchbay.cli.messages import fail
+from patchbay.cli.messages import fail, quote_word
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import ConfigError, FolderInUse
 from patchbay.serving.supervisor import AddressTaken, serve
 from patchbay.settings import Settings
 
 
+class ServeCommand(click.Command):
+    """A command that tells a user who gives it a file where the file belongs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words. Raises UsageError."""
+        file = next((one for one in args if not one.startswith("-") and Path(one).is_file()), None)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as problem:
+            if file is None or "extra argument" not in problem.message:
+                raise
+            copy = f"cp {quote_word(file)} {quote_word(str(HOME / 'servers'))}/"
+            raise click.UsageError(
+                f"{problem.message}. A hub serves the files of its servers folder: {copy}", ctx
+            ) from problem
+
+
 @click.command(
-    "serve", epilog=exit_codes.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers")
+    "serve",
+    cls=ServeCommand,
+    epilog=exit_codes.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers"),
 )
 @with_settings
 @click.option("--no-jobs", is_flag=True, help="Run no jobs here: `patchbay worker` runs them.")

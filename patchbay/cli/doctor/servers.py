@@ -19,7 +19,7 @@ from patchbay.cli.doctor.package_names import check_package_names
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
-from patchbay.cli.server_directory import list_servers, read_listing_problems, read_server
+from patchbay.cli.server_directory import list_servers, list_unserved, read_listing_problems, read_server
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment
@@ -47,6 +47,10 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
     """Yield the verdicts about the servers; `environ` is the environment of the command."""
     yield check_folder(settings.servers)
     yield from check_package_names(settings.servers)
+    for file, reason in list_unserved(settings).items():
+        yield warning(
+            "servers folder", f"{file} is not served: {reason}", f"rename {settings.servers / file}, or move it away"
+        )
     try:
         rows = list_servers(settings, hub)
     except StoreFailed:
@@ -169,7 +173,7 @@ def _check_refused_hosts(
 def locate(name: str, origin: str, reason: str) -> str:
     """Return the reason why a server is broken with its file and line first: `servers/notes.py:3: ...`."""
     found = _LINE.match(reason.removeprefix(f"{name}: ").removeprefix(f"{origin}: "))
-    return f"{origin}:{found[1]}: {found[2]}" if found else f"{origin}: {reason}"
+    return f"{origin}:{found[1]}: {found[2]}" if found else f"{origin}: {reason.removeprefix(f'{origin}: ')}"
 
 
 def find_missing_program(address: str, environ: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from urllib.parse import quote
 
 EXAMPLES = "mcp+npx://PACKAGE, mcp+uvx://PACKAGE, mcp+stdio:COMMAND LINE, https://HOST/PATH, @PROFILE or /mcp/SERVER"
@@ -30,6 +31,17 @@ def describe_mistake(text: str, expected: str = EXAMPLES) -> str:
     place = text.partition("?")[0]
     meant = _find_meant(place.strip())
     return f"not an address: {place[:200]!r}; " + (f"write {meant}" if meant else f"expected {expected}")
+
+
+def write_command_line(words: Sequence[str]) -> str:
+    """Return the address of the program of a command line: `mcp+npx://PACKAGE` for `npx -y PACKAGE`."""
+    return _find_command_line(shlex.join(words).replace("%", "%25"), list(words))
+
+
+def is_command_line(text: str) -> bool:
+    """Whether a text is the command line of an MCP server: several words, the first of which is not an address."""
+    first, space, _ = text.strip().partition(" ")
+    return bool(space) and ":" not in first and not first.startswith("@")
 
 
 def _find_meant(place: str) -> str:

@@ -196,3 +196,39 @@ def test_show_has_one_line_for_each_problem_of_a_server_and_the_list_their_numbe
     assert row["problem"] == "1 problem: patchbay show release"
     lines = [line for line in run_command(tmp_path, "show", "release").out.splitlines() if "problem" in line]
     assert lines == ["  problem  tools.a: not listed: echo has no tool 'ehco'; did you mean echo.echo?"]
+
+
+def test_the_list_and_the_doctor_name_the_files_that_are_not_served(tmp_path: Path) -> None:
+    servers = tmp_path / "servers"
+    servers.mkdir()
+    for name in ("my server.py", "tool.js", "good.py", "team config.json"):
+        (servers / name).write_text("{}")
+    listed = run_command(tmp_path, "list")
+    said = [line for line in listed.err.splitlines() if line.startswith("Not served: ")]
+    assert said == [
+        "Not served: servers/my server.py: a server cannot be called 'my server': expected 1 to 128 letters, digits, _,"
+        " . or -",
+        "Not served: servers/tool.js: expected a name that ends with .json, .py or .sh",
+    ]
+    checked = run_command(tmp_path, "doctor").out
+    assert "tool.js is not served: expected a name that ends with" in checked
+    assert "good.py is not served" not in checked
+
+
+def test_the_list_says_in_words_what_ships_with_the_hub_and_what_is_mounted(tmp_path: Path) -> None:
+    servers = tmp_path / "servers"
+    servers.mkdir()
+    (servers / "far.json").write_text('{"kind": "upstream", "address": "https://far.example/mcp"}')
+    rows = {line.split()[0]: line for line in run_command(tmp_path, "list").out.splitlines()}
+    assert rows["echo"].endswith("built in")
+    assert rows["far"].split()[1] == "mounted"
+    assert "kind     shell, built in" in run_command(tmp_path, "show", "echo").out
+
+
+def test_a_missing_module_is_shown_once_with_the_lines_that_add_it(tmp_path: Path) -> None:
+    servers = tmp_path / "servers"
+    servers.mkdir()
+    (servers / "web.py").write_text("import no_such_module_q7\n\n\ndef f() -> int:\n    return 1\n")
+    shown = run_command(tmp_path, "show", "web").out
+    assert shown.count("no module no_such_module_q7 is installed") == 1
+    assert '           # /// script\n           # dependencies = ["no_such_module_q7"]\n           # ///\n' in shown

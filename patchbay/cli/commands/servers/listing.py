@@ -8,14 +8,16 @@ from typing import Any
 
 import click
 
+from patchbay.catalogue.servers.rows import BOOT
 from patchbay.cli.completion import complete_server
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
-from patchbay.cli.server_directory import list_servers, read_server
+from patchbay.cli.server_directory import list_servers, list_unserved, read_server
 from patchbay.client.addresses.targets import Local
 from patchbay.exit_codes import with_examples
+from patchbay.web.rendering.templates import describe_origin
 
 MAX_PROBLEM_CHARACTERS = 100
 """Characters of a problem in the table; `patchbay show` has the whole sentence."""
@@ -38,9 +40,18 @@ def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
         if as_json:
             click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
             return
-        cells = [(*(str(row[name]) for name in COLUMNS[:-1]), shorten(row["problem"])) for row in rows]
+        cells = [tuple(_format_cell(name, row[name]) for name in COLUMNS) for row in rows]
         click.echo(make_printable(format_rows([tuple(name.upper() for name in COLUMNS), *cells])))
+        for file, reason in list_unserved(settings).items():
+            write_note(f"Not served: {settings.servers.name}/{file}: {reason}")
         write_note(describe_hub(hub))
+
+
+def _format_cell(column: str, value: Any) -> str:
+    """Return a value of the table in words."""
+    if column == "problem":
+        return shorten(value)
+    return describe_origin(value) if column in ("kind", "origin") else str(value)
 
 
 COLUMNS = ("name", "kind", "state", "tools", "origin", "problem")
@@ -111,16 +122,18 @@ def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> 
     title = f" ({server['title']})" if server["title"] != server["name"] else ""
     yield f"{server['name']}{title}: {first_line(server['description']) or 'no description'}"
     yield f"  state    {state}"
-    yield f"  kind     {server['kind']}, from {server['origin']}"
+    origin = describe_origin(server["origin"])
+    yield f"  kind     {describe_origin(server['kind'])}, {origin if server['origin'] == BOOT else f'from {origin}'}"
     yield f"  address  {hub.address_of(server['endpoint']) if hub is not None else server['endpoint']}"
     yield f"  runs     {server['runs']['sentence']}"
     if callers := (server.get("upstream") or {}).get("callers"):
         yield f"  account  {callers}"
-    if problem:
+    if problem and not any(problem.startswith(each["reason"]) for each in server["problems"]):
         yield f"  problem  {problem}"
     for each in server["problems"]:
         line = f" line {each['line']}" if each["line"] else ""
         yield f"  problem  {each['where']}{line}: {each['reason']}"
+        yield from (f"           {text}" for text in (each["fix"] or "").splitlines())
     yield from _section("Tools", [(signature(tool), tool["gist"]) for tool in server["tools"]])
     readable = server["resources"] + server["templates"]
     yield from _section("Resources", [(one["uri"] or one["name"], one["gist"]) for one in readable])
