@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from tests.access.tokens.issuers import Issuer, running_issuer
+from tests.browser.tabs import Tab
+from tests.browser.test_accessible import SIZES, violations
 from tests.interaction.programs import free_port
 from tests.serving.running import Hub, running
 
@@ -32,7 +34,8 @@ def issuer_and_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[I
     file.write_text(json.dumps({"clients": [client], "people": people}))
     (folder / "hub").mkdir()
     with running_issuer(folder / "issuer", more=file) as issuer:
-        options = ("--sign-in", f"Acme={issuer.url}", "--sign-in-client", "patchbay", "--port", str(port))
+        providers = f"Acme={issuer.url},Away=http://127.0.0.1:{free_port()}"
+        options = ("--sign-in", providers, "--sign-in-client", "Acme=patchbay,Away=hub", "--port", str(port))
         with running(folder / "hub", *options) as hub:
             yield issuer, hub
             assert hub.end() == 0
@@ -102,3 +105,41 @@ def test_the_operator_sees_issuer_subject_and_groups_and_invites(
     expect(page.get_by_role("row").filter(has_text="carl@example.org")).to_be_visible()
     page.get_by_role("button", name="Withdraw the invitation of carl@example.org").click()
     expect(page.get_by_text("carl@example.org")).to_have_count(0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_of_a_sign_in_with_a_provider_has_a_violation(
+    browser: Browser, issuer_and_hub: tuple[Issuer, Hub], size: str
+) -> None:
+    """WCAG 2.2 AA: the buttons, a failed sign-in, a provider that is away, the account, the sign-out, the people."""
+    issuer, hub = issuer_and_hub
+    tab = Tab(browser, f"http://localhost:{hub.port}", viewport=SIZES[size], bypass_csp=True)
+    page, name = tab.page, f"eva-{size}"
+
+    def check(heading: str) -> None:
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        assert violations(tab) == [], heading
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), heading
+
+    tab.open("/login")
+    check("Sign in")
+    page.goto(f"{tab.base}/sign-in/acme/callback?code=x&state=y")
+    check("Sign in")
+    page.goto(f"{tab.base}/sign-in/away")
+    check("Sign in")
+    tab.open("/login?next=/account")
+    page.get_by_role("link", name="Sign in with Acme").click()
+    sign_in_at_provider(page, name)
+    check(f"Name of {name}")
+    page.get_by_role("link", name="Sign out").click()
+    check("Sign in")
+    page.route(f"{issuer.url}/**", lambda route: route.fulfill(status=204))  # stay on the page that leads there
+    page.get_by_role("main").get_by_role("button", name="Sign out").click()
+    check("Signed out")
+    tab.log_in(hub).open("/people")
+    page.get_by_label("E-mail address or subject").fill(f"{'a' * 60}@{'long.' * 12}example.org")
+    page.get_by_role("button", name="Invite", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Signs in at")).to_be_visible()
+    check("People")
+    tab.faults = [fault for fault in tab.faults if "status of 400" not in fault and "status of 503" not in fault]
+    tab.close()

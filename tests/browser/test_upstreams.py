@@ -5,6 +5,7 @@ The server and the authorization server are programs of their own; strangers wri
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,21 @@ pytestmark = [pytest.mark.browser, pytest.mark.node]
 expect.set_options(timeout=BOUND)
 
 HOSTILE_PATH = quote('"><img src=x onerror=alert(1)></td></table>\u202e' + "w" * 200, safe="")
+
+
+OTHER_WAYS: dict[str, dict[str, Any]] = {
+    "keyed": {"way": "key"},
+    "many": {
+        "way": "key",
+        "fields": [
+            {"name": "login", "title": "Your account there", "header": "Authorization", "format": "basic"},
+            {"name": "tenant", "title": "Tenant", "header": "X-Tenant"},
+            {"name": "region", "query": "region"},
+        ],
+    },
+    "passed": {"way": "forward", "forward": ["X-Tenant", "X-Team"]},
+}
+"""Further ways in which servers get a credential of each caller, by mount."""
 
 
 @dataclass
@@ -63,6 +79,9 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     with running_guarded(folder / "guarded") as guarded:
         (folder / "servers" / "far.json").write_text(guarded.mount())
         (folder / "servers" / "strange.json").write_text(guarded.mount().replace("/mcp?", f"/{HOSTILE_PATH}?"))
+        for name, fields in OTHER_WAYS.items():
+            mount = {"kind": "upstream", "address": guarded.url, "account": "caller", **fields}
+            (folder / "servers" / f"{name}.json").write_text(json.dumps(mount))
         with running(folder, "--access", "shared") as hub:
             office = Office(hub, guarded)
             form = {"do": "make", "name": "robot", "expires": "90d", "grants": ""}
@@ -128,8 +147,20 @@ def test_no_page_of_accounts_at_servers_has_a_violation(browser: Browser, office
     for path in ("/upstreams", "/upstreams/far"):
         tab.open(path)
         assert violations(tab) == [] and fits(tab.page), path
+    for path in ("/upstreams/keyed", "/upstreams/many"):
+        tab.open(path)
+        assert violations(tab) == [] and fits(tab.page), path
+    page = tab.open("/upstreams/keyed")
+    fields, button = (page.locator(each).bounding_box() for each in ("main fieldset", "main .actions button"))
+    assert fields and button and button["y"] > fields["y"] + fields["height"], "the button is below the fields"
+    page.locator("input[type=password]").fill("a-key-of-tests")
+    page.get_by_role("button", name="Store it").click()
+    expect(page.get_by_role("button", name="Disconnect")).to_be_visible()
+    for path in ("/upstreams", "/upstreams/keyed", "/account"):
+        tab.open(path)
+        assert violations(tab) == [] and fits(tab.page), path
     tab.log_in(office.hub)
-    for path in ("/upstreams?for=key:robot", "/upstreams/far?for=key:robot"):
+    for path in ("/upstreams?for=key:robot", "/upstreams/far?for=key:robot", "/upstreams/many?for=key:robot"):
         tab.open(path)
         assert violations(tab) == [] and fits(tab.page), path
     tab.close()
