@@ -285,13 +285,16 @@ class Call:
     resumes: str = ""
     answered: frozenset[str] = frozenset()
 
-    def for_script(self, cancelled: CancelFlag, deadline: float, approval: str) -> Call:
+    def for_script(
+        self, cancelled: CancelFlag, deadline: float, approval: str, capabilities: Mapping[str, Any]
+    ) -> Call:
         """Return this call of a script as the caller of one of its calls, with a flag and a deadline of its own.
 
-        `approval` is that of the call, "" without one.
+        `approval` is that of the call, "" without one; `capabilities` allow the questions that its tool may ask.
         """
         deadline = min(self.deadline, deadline)
-        return self.changed(cancelled=cancelled, deadline=deadline, capabilities={}, approval=approval, resumes="")
+        limits: dict[str, Any] = {"cancelled": cancelled, "deadline": deadline, "capabilities": capabilities}
+        return self.changed(**limits, approval=approval, resumes="")
 
     def changed(self, **values: Any) -> Call:
         """Return a copy of this call with other values of these fields.

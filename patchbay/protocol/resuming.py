@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from patchbay.access.approval_gate import ApprovalGate
-from patchbay.access.approvals import WAITING, Approvals
+from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approvals
 from patchbay.access.control import AccessControl
 from patchbay.activation import CancelFlag
 from patchbay.activity.recorder import Activity
@@ -99,9 +99,9 @@ class ResumedScripts:
         return self._heartbeat.liveness.process
 
     def describe(self, id: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return the state of a run that was suspended, "" for any other, and its calls that wait for an approval.
+        """Return the state of a run that was suspended, "" for any other, and its calls that wait for a person.
 
-        Each has its name, its line and the Unix time at which it asked.
+        Each has its name, its line, the Unix time at which it asked, and what it `needs`: an approval or an answer.
         """
         head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
         if head is None:
@@ -109,12 +109,15 @@ class ResumedScripts:
         state = self.runs.read(id)
         asked = {one.id: one for one in self._approvals.find_question(head.question)}
         waits = [] if head.ended or state is None else self.runs.open(state)[0].waiting
-        now = self._approvals.now()
-        return self.runs.state_of(head), [
-            {"name": f"{found.call.server}.{found.call.tool}", "line": one.line, "at": found.made}
-            for one in waits
-            if (found := asked.get(one.approval)) is not None and found.state_at(now) == WAITING
-        ]
+        now, rows = self._approvals.now(), []
+        for one in waits:
+            if one.questions and head.waits_for_answers(now):
+                at = head.until - APPROVAL_SECONDS
+                rows.append({"name": one.title, "line": one.line, "at": at, "needs": "answer"})
+            elif (found := asked.get(one.approval)) is not None and found.state_at(now) == WAITING:
+                name = f"{found.call.server}.{found.call.tool}"
+                rows.append({"name": name, "line": one.line, "at": found.made, "needs": "approval"})
+        return self.runs.state_of(head), rows
 
     def start(self) -> None:
         """Go on with runs from now on, on threads. A read-only hub does not."""

@@ -15,6 +15,7 @@ from patchbay.catalogue.servers.script_tools import NOT_INSTALLED, is_installed
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, WrongArguments
+from patchbay.events import Ask, Question
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.linked_arguments import resolve_links
@@ -22,6 +23,9 @@ from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, term
 
 WAY = "script"
 """The entry point in the records of these calls."""
+
+ASKED = {"resultType": "input_required"}
+"""The result in the record of a call that ended with a question of its tool."""
 
 CountCall = Callable[[Any, str], float]
 """Counts a call of a sender on a server against its rates; returns the seconds that it waits. Raises OverQuota."""
@@ -50,6 +54,10 @@ class RecordedCall:
     ) -> None:
         self.result: Mapping[str, Any] = {}
         """The whole result, after the last event."""
+        self.answers: Mapping[str, Any] = {}
+        """The answers to questions of the tool, by their keys, from earlier times that this call was made."""
+        self.asked: Mapping[str, Question] = {}
+        """The questions without an answer with which the call ended; it is to be made again with the answers."""
         self.line = self.number = 0
         """The line of the script, and the number of the call among those of its run."""
         self.written: dict[str, Any] | None = None
@@ -79,7 +87,10 @@ class RecordedCall:
         return self._calls.gate.find_exact(server, descriptor, given, principal, outer.sender)
 
     def events(self) -> Events:
-        """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota."""
+        """Yield the events of the call, and keep its result. Raises WrongArguments, OverQuota.
+
+        A question of the tool that has no answer ends the call: `asked` has it then.
+        """
         outer, server, descriptor = self._outer, self._server, self._descriptor
         wire = TransportInfo(server.name, sender=outer.sender if outer.sender is not None else LOCAL, way=WAY)
         written = self.written if self.written is not None else self._arguments
@@ -89,7 +100,7 @@ class RecordedCall:
             delay = self._calls.count(outer.sender, owner_of(server, descriptor))
             if delay:
                 outer.cancelled.wait(delay)
-            terms = terms_of_inner_call(outer) | {"approval": outer.approval}
+            terms = terms_of_inner_call(outer) | {"approval": outer.approval, "capabilities": outer.capabilities}
             run = run_tool(self._hub, server, descriptor, self._arguments, None, terms, no_later_than=outer.deadline)
             run.call.meta = record.calls(descriptor, run.call)
             reply: Any = None
@@ -98,13 +109,23 @@ class RecordedCall:
                 while True:
                     event = events.send(reply)
                     record.saw(event)
-                    reply = yield event
+                    if not isinstance(event, Ask):
+                        reply = yield event
+                    elif (reply := self._find_answers(event)) is None:
+                        run.call.is_repeated = True
+                        record.end(Result(0, ASKED))
+                        return
             except StopIteration:
                 pass
             finally:
                 events.close()
             self.result = run.result()
             record.end(None if run.call.cancelled else Result(0, dict(self.result)))
+
+    def _find_answers(self, ask: Ask) -> Mapping[str, Any] | None:
+        """Return the answers to all questions; None if some have none, which are in `asked` then."""
+        self.asked = {key: question for key, question in ask.questions.items() if key not in self.answers}
+        return None if self.asked else {key: self.answers[key] for key in ask.questions}
 
 
 class ScriptCallMaker:

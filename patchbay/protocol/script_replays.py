@@ -19,6 +19,7 @@ from patchbay.catalogue.servers.script_tools import NOT_INSTALLED, RUN, is_insta
 from patchbay.catalogue.servers.server import Server
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.hub_services import HubServices
+from patchbay.protocol.script_calls import ASKED
 from patchbay.python_functions.script_function import RUN_SECONDS, read_script_function
 from patchbay.python_functions.script_texts import scripts_of
 
@@ -56,7 +57,8 @@ def repeat(services: HubServices, run: RunRecords) -> ReplayedRun:
     from patchbay.scripting.front import runs_of
     from patchbay.scripting.replay import RecordedResult, replay_run
 
-    own = [one for one in run.calls if one.depth == 1]
+    # A call that ended with a question of its tool was made again with the answer: that record has the result.
+    own = [one for one in run.calls if one.depth == 1 and one.outcome != ASKED["resultType"]]
     recorded = [RecordedResult(f"{one.server}.{one.name}", one.line, one.arguments, _result_of(one)) for one in own]
     call = Call(
         server.name,

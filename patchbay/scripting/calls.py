@@ -1,8 +1,8 @@
 """The calls of one run: those that a script asked for, that run, and that wait for an approval, and their results.
 
 A call begins when the script waits for it, together with all others that it asked for by then. So what the script never
-awaits never runs. A call that needs an approval does not begin: when nothing else goes on, the run is suspended
-(`runs.py`), and all such calls are one question.
+awaits never runs. A call that needs an approval does not begin, and one whose tool asks a question ends with it: when
+nothing else goes on, the run is suspended (`runs.py`), and all such calls are asked about at the same time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from patchbay.access.approvals import AskedCall, CallDigest
 from patchbay.activation import FIRST_PAUSE_SECONDS, PAUSE, Call, Events, pauses
 from patchbay.background import run_in_background
-from patchbay.errors import PatchbayError
-from patchbay.events import Event, Pause, Progress
+from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.events import Event, Pause, Progress, Question
 from patchbay.jsonrpc import load_json
 from patchbay.scripting.limits import Budget, LimitReached
 from patchbay.scripting.modules import ScriptTool
@@ -28,15 +28,21 @@ from patchbay.scripting.values import size_of, text_of, value_of
 
 MAX_SLEEP_SECONDS = 3600.0
 
+MAX_QUESTION_ROUNDS = 10
+"""How often one call may end with questions of its tool."""
+
 
 class InnerCall(Protocol):
     """One call of a tool for a script: its events, and afterwards its result.
 
     `line`, `number` and `written` are for its record: the line of the script, its number among the calls of the run,
-    and its arguments as the script wrote them where they are others; None where they are the same.
+    and its arguments as the script wrote them where they are others; None where they are the same. A question of the
+    tool that is not in `answers` ends the call, and `asked` has it then.
     """
 
     result: Mapping[str, Any]
+    answers: Mapping[str, Any]
+    asked: Mapping[str, Question]
     line: int
     number: int
     written: dict[str, Any] | None
@@ -85,10 +91,24 @@ class PlannedCall:
     question: AskedCall | None = None
     """The exact call, while it waits for an approval."""
 
+    asked: Mapping[str, Question] = field(default_factory=dict)
+    """The questions of its tool, while it waits for the answers."""
+
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """The answers to earlier questions of its tool."""
+
+    rounds: int = 0
+    """How often its tool has asked."""
+
     is_refused: bool = False
 
     written: dict[str, Any] | None = None
     """The arguments as the script wrote them, where `arguments` has the contents of links in them; for the record."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the call goes on only after a person has decided or answered."""
+        return self.question is not None or bool(self.asked)
 
     def exact_row(self) -> dict[str, Any]:
         """Return a call that is not made as the result of a rehearsal shows it: its tool, its digest, its arguments."""
@@ -111,7 +131,8 @@ class RehearsalEnded(Exception):
 class ScriptCalls:
     """The calls and the sleeps of one run. `begin` prepares a call, `call` is that of the run itself.
 
-    With `may_wait`, calls that need an approval go to `waiting`. `claim` is that of a run that was suspended before.
+    With `may_wait`, calls that need an approval or an answer go to `waiting`. `claim` is that of a run that was
+    suspended before.
     With `rehearses`, calls of tools that may change something are collected in `held`, and never made. With
     `take_approval`, a call uses an approval of the rehearsal of this script.
     """
@@ -122,7 +143,7 @@ class ScriptCalls:
     may_wait: bool = False
     claim: Claim | None = None
     waiting: dict[int, PlannedCall] = field(default_factory=dict)
-    """The calls that need an approval, by the ids of the interpreter."""
+    """The calls that wait for a person, by the ids of the interpreter."""
 
     earlier: int = 0
     """The calls that the run made before it was suspended."""
@@ -154,7 +175,7 @@ class ScriptCalls:
     def fail_waiting(self, id: int, planned: PlannedCall, reason: str, is_refused: bool = False) -> None:
         """Let a call that waited fail without being made; `take_answers` has it. A person may have refused it."""
         planned.is_refused, planned.has_failed = is_refused, True
-        planned.question, planned.arguments, planned.written = None, {}, None
+        planned.question, planned.asked, planned.arguments, planned.written = None, {}, {}, None
         planned.answer = _failure(f"{planned.name}: did not run: {reason}")
         self.made.append(planned)
         self._running[id] = planned
@@ -162,7 +183,7 @@ class ScriptCalls:
 
     @property
     def only_wait(self) -> bool:
-        """Whether nothing goes on without a decision about the waiting calls."""
+        """Whether nothing goes on without a decision about the waiting calls, or an answer to them."""
         return bool(self.waiting) and not (self._planned or self._running or self._sleeps)
 
     def plan_sleep(self, id: int, seconds: float) -> None:
@@ -203,7 +224,7 @@ class ScriptCalls:
                 raise planned.limit
             if planned.limit is not None:
                 raise LimitReached(f"line {planned.line}: {planned.limit.message}")
-            if planned.question is not None:
+            if planned.waits:
                 self.made.remove(planned)
                 self.waiting[id] = planned
                 continue
@@ -259,7 +280,7 @@ class ScriptCalls:
             raise
         finally:
             planned.ms = (time.monotonic() - begun) * 1000
-            if planned.question is None:
+            if not planned.waits:
                 planned.arguments, planned.written = {}, None
 
     def _make(self, planned: PlannedCall) -> Iterator[Event]:
@@ -283,6 +304,7 @@ class ScriptCalls:
                     planned.written, planned.arguments = planned.arguments, exact
                 return
         inner.line, inner.number, inner.written = planned.line, planned.number, planned.written
+        inner.answers = planned.answers
         digest = ""  # needed, and made, only where each call is noted
         if self.claim is not None:
             digest = digest_of_call(planned.tool.server, planned.tool.descriptor.name, planned.arguments)
@@ -296,7 +318,10 @@ class ScriptCalls:
                 if isinstance(event, Pause) or time.monotonic() - paused >= FIRST_PAUSE_SECONDS:
                     paused = time.monotonic()
                     yield PAUSE
-            self._answer(planned, inner.result)
+            if self.may_wait and inner.asked:
+                self._note_asked(planned, inner.asked)
+            else:
+                self._answer(planned, inner.result)
         except LimitReached:
             raise
         except PatchbayError as problem:
@@ -305,6 +330,13 @@ class ScriptCalls:
             if self.call.hub is not None and self.call.hub.over():
                 raise LostClaim("the hub is stopping, and cancelled a call: another process goes on with this run")
             self.claim.end_call(digest, planned.answer)
+
+    def _note_asked(self, planned: PlannedCall, asked: Mapping[str, Question]) -> None:
+        """Note that a call ended with questions of its tool. Raises ToolFailed for a tool that does not stop asking."""
+        if planned.rounds >= MAX_QUESTION_ROUNDS:
+            raise ToolFailed(f"it asked {MAX_QUESTION_ROUNDS} times for more input")
+        planned.asked = asked
+        planned.rounds += 1
 
     def _answer(self, planned: PlannedCall, result: Mapping[str, Any]) -> None:
         if result.get("isError"):

@@ -1,7 +1,8 @@
 """Gives the caller of a suspended run what becomes of it: asks the caller's client, waits, and returns the outcome.
 
 The caller need not wait: the run goes on without it, and the same call of `run_script` gets the outcome. A client that
-shows forms is asked by one question about all waiting calls; for any other, the page /approvals has it.
+shows forms is asked by one question about all calls that need an approval; for any other, the page /approvals has it.
+The questions of tools are for the client alone, which gets them at the same time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from patchbay.access.approval_gate import can_ask
 from patchbay.access.approval_questions import ask_client, question_key, read_answer
 from patchbay.access.approvals import (
     APPROVAL_SECONDS,
+    WAITING,
     Approval,
     Approvals,
     AskedCall,
@@ -26,6 +28,7 @@ from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Event, Text
 from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
+from patchbay.scripting.tool_questions import KEY, can_answer, questions_of, read_answers
 from patchbay.scripting.values import compact_json
 from patchbay.topics import APPROVALS, SCRIPT_RUNS
 
@@ -57,10 +60,11 @@ class ResumedScripts(Protocol):
 def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
     """Wait for the end of a run, and yield its output and its value.
 
-    Asks the client about the calls that wait, once for each question. Raises ToolFailed with the reason of a run that
-    failed, of one without a decision in time, and for a client that cannot be asked, after `wait_seconds`.
+    Asks the client about the calls that wait, once each time that the run is suspended. Raises ToolFailed with the
+    reason of a run that failed, of one without a decision in time, and after `wait_seconds` while the run waits for
+    more than this client was asked.
     """
-    runs, asked, waits_since = scripts.runs, "", time.monotonic()
+    runs, asked, waits_since = scripts.runs, 0, time.monotonic()
     with runs.store.bus.subscribe([APPROVALS, SCRIPT_RUNS]) as mailbox:
         pauses = pauses_for(call, mailbox)
         while True:
@@ -74,12 +78,13 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                 yield from _fetch(runs, head)
                 return
             if state == EXPIRED:
-                raise ToolFailed(f"the run {id} has ended: there was no decision about its calls in time")
-            if state == SUSPENDED and can_ask(call) and asked != head.question:
-                asked = head.question
-                yield from _ask(runs, head, call)
-                continue
-            if state == SUSPENDED and not can_ask(call):
+                raise ToolFailed(_describe_expired(head))
+            if state == SUSPENDED:
+                if asked != head.number and _reaches(call, head):
+                    asked = head.number
+                    yield from _ask(runs, head, call)
+                    waits_since = time.monotonic()
+                    continue
                 if time.monotonic() - waits_since >= scripts.wait_seconds:
                     raise ToolFailed(describe_waiting(runs, head, call.shown or head.tool))
             else:
@@ -106,20 +111,40 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
 
     `tool` is the tool that the caller called.
     """
-    count = len(runs.approvals.find_question(head.question))
-    calls = "1 call of it needs" if count == 1 else f"{count} calls of it need"
-    minutes = round(APPROVAL_SECONDS / 60)
+    minutes, now = round(APPROVAL_SECONDS / 60), runs.approvals.now()
     same = "script" if tool == RUN else "arguments"
+    waits = []
+    if count := sum(one.state_at(now) == WAITING for one in runs.approvals.find_question(head.question)):
+        calls = "1 call of it needs" if count == 1 else f"{count} calls of it need"
+        waits.append(
+            f"{calls} an approval, and there is no decision yet. An administrator can decide"
+            f" on the page /approvals of this hub within {minutes} minutes (run {head.id})"
+        )
+    if head.waits_for_answers(now):
+        calls = "the tool of 1 call asks" if head.asks == 1 else f"the tools of {head.asks} calls ask"
+        waits.append(
+            f"{calls} a question, and this client shows none (capability elicitation). Call {tool} with the same"
+            f" {same} from a client that does, as the same caller, within {minutes} minutes (run {head.id})"
+        )
     return (
-        f"The script waits: {calls} an approval, and there is no decision yet. An administrator can decide"
-        f" on the page /approvals of this hub within {minutes} minutes (run {head.id}). The run goes on then; call"
-        f" {tool} with the same {same} again to get its value"
+        f"The script waits: {'. '.join(waits)}. The run goes on then; call {tool} with the same {same} again to get"
+        " its value"
     )
 
 
 def is_answer_of_run(key: str) -> bool:
-    """Whether a key of an answer is that of a question about calls of a run."""
-    return key.startswith(question_key("")) and "-" in key.removeprefix(question_key(""))
+    """Whether a key of an answer is that of a question about calls of a run, or of a tool that it called."""
+    return key.startswith(KEY) or (key.startswith(question_key("")) and "-" in key.removeprefix(question_key("")))
+
+
+def _describe_expired(head: RunHead) -> str:
+    missing = "answer to a question of its tools, or no decision about its calls," if head.asks else ""
+    return f"the run {head.id} has ended: there was no {missing or 'decision about its calls'} in time"
+
+
+def _reaches(call: Call, head: RunHead) -> bool:
+    """Whether the client of a call can be asked something that a suspended run waits for."""
+    return bool(head.question and can_ask(call)) or bool(head.asks and not head.is_answered and can_answer(call))
 
 
 def _fetch(runs: SuspendedRuns, head: RunHead) -> Generator[Event, Any, None]:
@@ -132,16 +157,28 @@ def _fetch(runs: SuspendedRuns, head: RunHead) -> Generator[Event, Any, None]:
 
 
 def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any, None]:
-    """Ask the caller's client about the calls of a question, and decide as it answers."""
+    """Ask the caller's client what a suspended run waits for, all at once, and decide and reply as it answers."""
     state = runs.read(head.id)
     if state is None:
         return
-    waiting = {one.approval: one for one in runs.open(state)[0].waiting}
+    suspension, now = runs.open(state)[0], runs.approvals.now()
+    waiting = {one.approval: one for one in suspension.waiting if not one.questions}
     asked = [one for one in runs.approvals.find_question(head.question) if one.id in waiting]
-    if not asked:
-        return
+    if not can_ask(call) or not any(one.state_at(now) == WAITING for one in asked):
+        asked = []
     calls = [AskedCall(one.call, canonical_arguments(waiting[one.id].arguments)) for one in asked]
-    yield from ask_about(runs.approvals, asked, calls, call)
+    questions = questions_of(suspension) if head.waits_for_answers(now) and can_answer(call) else {}
+    if not asked and not questions:
+        return
+    call.deadline = max(call.deadline, time.monotonic() + head.until - now)
+    own = {question_key(head.question): ask_client(calls)} if asked else {}
+    given = yield Ask({**own, **questions})
+    answers: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    if asked:
+        _decide(runs.approvals, asked, calls, answers, call)
+    found = read_answers(suspension, answers) if questions else None
+    if found is not None:
+        runs.answer(head, found)
 
 
 def ask_about(
@@ -152,9 +189,19 @@ def ask_about(
     The deadline of the call moves to the end of the question.
     """
     call.deadline = max(call.deadline, time.monotonic() + asked[0].expires - approvals.now())
-    key = question_key(asked[0].question)
-    answers = yield Ask({key: ask_client(calls)})
-    ticks = read_answer(answers.get(key) if isinstance(answers, Mapping) else None, calls)
+    answers = yield Ask({question_key(asked[0].question): ask_client(calls)})
+    _decide(approvals, asked, calls, answers if isinstance(answers, Mapping) else {}, call)
+
+
+def _decide(
+    approvals: Approvals,
+    asked: Sequence[Approval],
+    calls: Sequence[AskedCall],
+    answers: Mapping[str, Any],
+    call: Call,
+) -> None:
+    """Decide about the calls of one question as the client of a call has answered."""
+    ticks = read_answer(answers.get(question_key(asked[0].question)), calls)
     approved = {one.id for one, is_approved in zip(asked, ticks, strict=True) if is_approved}
     # It may have been decided on the page while the client was asked.
     with suppress(UnknownApproval):

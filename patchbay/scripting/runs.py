@@ -117,7 +117,8 @@ class ScriptRuns:
             try:
                 suspension, snapshot = runs.open(claim.state)
                 check_interpreter(suspension)
-                durable, resumed = Durable(runs, claim.head), Resumed(claim, suspension, snapshot)
+                durable = Durable(runs, claim.head)
+                resumed = Resumed(claim, suspension, snapshot, runs.open_answers(claim.state))
                 with self._budget(call, durable, suspension.left) as budget:
                     run = ScriptRun(interpreter, modules_of(server), call, budget, durable, resumed)
                     yield from run.events()

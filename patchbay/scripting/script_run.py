@@ -7,6 +7,7 @@ suspended: its interpreter is free, and what it needs is stored (`suspended_runs
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,9 +48,13 @@ from patchbay.scripting.rehearsals import HeldCall, Rehearsal
 from patchbay.scripting.stubs.names import identifier
 from patchbay.scripting.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.suspension import Suspension, WaitingCall
+from patchbay.scripting.tool_questions import Answers, find_capabilities
 from patchbay.scripting.values import plain_value
 
 CHANGED = "it has changed since the script began: find the tools again, and run it again"
+
+SECRET_BYTES = 16
+"""Bytes of the secret in the keys of the questions of one suspended run."""
 
 Snapshot = FunctionSnapshot | FutureSnapshot | NameLookupSnapshot | MontyComplete
 """What the interpreter asks for, or its result."""
@@ -88,11 +93,12 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A suspended run that this process goes on with."""
+    """A suspended run that this process goes on with. `answers` are those to the questions of its tools."""
 
     claim: Claim
     suspension: Suspension
     snapshot: bytes
+    answers: Answers
 
 
 class ScriptRun:
@@ -135,6 +141,11 @@ class ScriptRun:
         output_bytes = before.left.output_bytes if before is not None else budget.limits.output_bytes
         self._output = _Output(output_bytes, interpreter.kill, before.printed if before is not None else "")
         self._flag = CancelFlag()
+        self._flags: list[CancelFlag] = []
+        """Those of calls that may end before the others, with a question."""
+        self._capabilities: Mapping[str, Any] = {}
+        if durable is not None:
+            self._capabilities = before.capabilities if before is not None else find_capabilities(call.capabilities)
         claim = resumed.claim if resumed is not None else None
         self._calls = ScriptCalls(
             *(call, budget, self._begin, durable is not None, claim),
@@ -167,7 +178,8 @@ class ScriptRun:
             failure = self._with_calls(f"{place}{problem.message}")
         finally:
             # What still runs is of no more use: the script has ended without it.
-            self._flag.set("the script ended")
+            for one in (self._flag, *self._flags):
+                one.set("the script ended")
         if self.suspended is not None:
             return
         if not failure:
@@ -332,7 +344,7 @@ class ScriptRun:
         return self._work(lambda: snapshot.resume(answers))
 
     def _suspend(self, snapshot: FutureSnapshot) -> bool:
-        """Suspend the run, whose calls all wait for an approval; return False when it cannot be: they fail then."""
+        """Suspend the run, whose calls all wait for a person; return False when it cannot be: they fail then."""
         assert self._durable is not None, "calls wait only in a run that can be suspended"
         waiting = sorted(self._calls.waiting.items())
         sender = self._call.sender if self._call.sender is not None else LOCAL
@@ -343,10 +355,12 @@ class ScriptRun:
             line=self._line,
             printed=self._output.text,
             calls=self._rows(),
-            waiting=[WaitingCall(id, one.name, one.line, one.arguments, written=one.written) for id, one in waiting],
+            waiting=[_waiting_call(id, one) for id, one in waiting],
             left=self._budget.left(self._output.left),
             tools=self._resumed.suspension.tools if self._resumed is not None else self._digests(),
             interpreter=__version__,
+            capabilities=dict(self._capabilities),
+            secret=secrets.token_hex(SECRET_BYTES),
         )
         claim = self._resumed.claim if self._resumed is not None else None
         questions = [one.question for _, one in waiting if one.question is not None]
@@ -363,13 +377,15 @@ class ScriptRun:
         return True
 
     def _plan_decided(self, resumed: Resumed) -> None:
-        """Plan the calls that were approved, and let the others fail."""
+        """Plan the calls that were approved, and those whose tools have their answers; let the others fail."""
         approvals = resumed.claim.approvals
         for one in resumed.suspension.waiting:
             found = find_function(self._modules, one.name)
             tool = found[0] if found is not None else _unknown_tool(one.name)
-            planned = PlannedCall(one.name, one.line, tool, one.arguments, approval=one.approval, written=one.written)
-            state = _state_of(approvals, one.approval)
+            answers = {**one.answers, **resumed.answers.get(str(one.id), {})}
+            more: dict[str, Any] = {"approval": one.approval, "answers": answers, "rounds": one.rounds}
+            planned = PlannedCall(one.name, one.line, tool, one.arguments, **more, written=one.written)
+            state = APPROVED if one.questions else _state_of(approvals, one.approval)
             if state == REFUSED:
                 self._calls.fail_waiting(one.id, planned, "its approval was refused", is_refused=True)
             elif state == EXPIRED:
@@ -381,9 +397,19 @@ class ScriptRun:
 
     def _begin(self, tool: ScriptTool, arguments: dict[str, Any], approval: str) -> InnerCall:
         hub: Any = self._call.hub
-        outer = self._call.for_script(self._flag, self._budget.until, approval)
+        outer = self._call.for_script(self._new_flag(), self._budget.until, approval, self._capabilities)
         found: InnerCall = hub.call_for_script(tool.server, tool.descriptor, arguments, outer, tool.pinned)
         return found
+
+    def _new_flag(self) -> CancelFlag:
+        """Return the flag of a call: that of the run, unless a question of its tool may end it before the others."""
+        if not self._capabilities:
+            return self._flag
+        flag = CancelFlag()
+        self._flags.append(flag)
+        if self._flag:  # the script has ended meanwhile
+            flag.set("the script ended")
+        return flag
 
     def _line_of(self, snapshot: FunctionSnapshot | FutureSnapshot) -> int:
         """Return the line of the script in which something suspended it; 0 for text that the script itself made."""
@@ -408,6 +434,22 @@ def check_interpreter(suspension: Suspension) -> None:
             f"the run cannot go on: it was suspended with pydantic-monty {suspension.interpreter}, and this hub has"
             f" {__version__}. Run the script again"
         )
+
+
+def _waiting_call(id: int, planned: PlannedCall) -> WaitingCall:
+    """Return a call that waits for a person, as it is stored."""
+    return WaitingCall(
+        id,
+        planned.name,
+        planned.line,
+        planned.arguments,
+        title=f"{planned.tool.server}.{planned.tool.descriptor.name}",
+        approval=planned.approval,
+        written=planned.written,
+        questions={key: {"method": one.method, "params": dict(one.params)} for key, one in planned.asked.items()},
+        answers=dict(planned.answers),
+        rounds=planned.rounds,
+    )
 
 
 def _state_of(approvals: Approvals, id: str) -> str:

@@ -4,6 +4,7 @@ A run that waits for a person holds no thread and no process. Its entries are `s
 every process folds them to the same state:
 
     suspended  its head, and its snapshot, which is sealed with the key of the hub and bound to the head
+    replied    the answers to the questions of its tools, sealed
     claimed    a process goes on with it
     began      that process makes a call now
     answered   the result of that call, sealed
@@ -32,6 +33,7 @@ from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.scripting.limits import MIB, LimitReached
 from patchbay.scripting.suspension import Suspension, read_suspension
+from patchbay.scripting.tool_questions import Answers
 from patchbay.store import JournalEntry, Store
 from patchbay.topics import SCRIPT_RUN, SCRIPT_RUNS
 
@@ -67,6 +69,9 @@ PAGE = 1000
 SUSPENDED, DECIDED, RUNNING, DONE, FAILED, EXPIRED = "suspended", "decided", "running", "done", "failed", "expired"
 """The states of a run. DECIDED has a decision about each of its calls, and no process goes on with it yet."""
 
+MAX_ANSWER_BYTES = MIB
+"""Bytes of the answers to the questions of tools for which a run waits at the same time."""
+
 UNKNOWN_RESULT = (
     "this call was made, and its result is unknown: the process of the hub that made it ended. It is not made again"
 )
@@ -76,7 +81,7 @@ DAMAGED = (
     " changed). Run the script again"
 )
 
-_SUSPENDED, _CLAIMED, _BEGAN, _ANSWERED, _ENDED, _FETCHED = b"s", b"c", b"b", b"a", b"e", b"f"
+_SUSPENDED, _REPLIED, _CLAIMED, _BEGAN, _ANSWERED, _ENDED, _FETCHED = b"s", b"r", b"c", b"b", b"a", b"e", b"f"
 
 
 class LostClaim(LimitReached):
@@ -89,8 +94,10 @@ class RunHead:
 
     `server` is the name of the server at whose endpoint it runs, "" for all servers, and `version` the version of that.
     `tool` is the tool of that server whose call began the run: `run_script`, or a saved script.
-    `number` counts how often the run was suspended. `question` is the id of the question that it waits for, and `until`
-    the Unix time at which that expires. `script` is the digest of the script and its inputs, `began` a Unix time.
+    `number` counts how often the run was suspended. `question` is the id of the question about approvals that it waits
+    for, "" without one, and `until` the Unix time at which that expires. `script` is the digest of the script and its
+    inputs, `began` a Unix time. `asks` is the number of calls whose tools ask questions; `is_answered` says that all of
+    these have answers.
     """
 
     id: str
@@ -107,12 +114,18 @@ class RunHead:
     state: str = SUSPENDED
     is_fetched: bool = False
     tool: str = RUN
+    asks: int = 0
+    is_answered: bool = False
 
     def about(self) -> bytes:
         """Return the words that a sealed snapshot is bound to."""
         where = [self.server, self.version, self.tool]
         bound = [self.id, self.principal, *where, self.number, self.question, self.script]
-        return dump_json(["suspended", *bound])
+        return dump_json(["suspended", *bound, *([self.asks] if self.asks else [])])
+
+    def waits_for_answers(self, now: float) -> bool:
+        """Whether tools have asked questions that may still be answered."""
+        return bool(self.asks) and not self.is_answered and not self.ended and now < self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +140,14 @@ class Outcome:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one run. `answers` has by the digest of a call what is known of each time it was made since."""
+    """The state of one run. `answers` has by the digest of a call what is known of each time it was made since.
+
+    `reply` has the sealed answers to the questions of its tools.
+    """
 
     head: RunHead | None = None
     sealed: bytes = b""
+    reply: bytes = b""
     owner: str = ""
     answers: dict[str, list[bytes]] = field(default_factory=dict)
     outcome: bytes | None = None
@@ -155,7 +172,10 @@ class RunState:
             # An older snapshot that somebody appended again has an older number.
             if before is not None and self.head.number != before.number + 1:
                 self.is_damaged = True
-            self.sealed, self.owner, self.answers = rest, "", {}
+            self.sealed, self.reply, self.owner, self.answers = rest, b"", "", {}
+        elif kind == _REPLIED:
+            if self.head is not None and fields["number"] == self.head.number:
+                self.head, self.reply = replace(self.head, is_answered=True), rest
         elif kind == _CLAIMED:
             self.owner = fields["owner"]
         elif kind == _BEGAN:
@@ -230,9 +250,11 @@ class SuspendedRuns:
         if head.ended:
             return head.state
         now = self.approvals.now()
-        if any(one.state_at(now) == WAITING for one in asked):
+        if head.waits_for_answers(now) or any(one.state_at(now) == WAITING for one in asked):
             return SUSPENDED
-        if not asked or any(one.decided is None for one in asked):
+        if head.question and (not asked or any(one.decided is None for one in asked)):
+            return EXPIRED
+        if head.asks and not head.is_answered:
             return EXPIRED
         state = self.read(head.id)
         if state is not None and state.owner and self._liveness.is_alive(state.owner):
@@ -249,7 +271,8 @@ class SuspendedRuns:
     ) -> RunHead:
         """Ask for the approval of the waiting calls by one question, and store the run; return its new head.
 
-        `calls` are those of `suspension.waiting`, in order. `claim` is that of a run that was suspended before. Raises
+        `calls` are those of `suspension.waiting` that need an approval, in order; the tools of the others ask
+        questions, which the caller's client gets (`answer`). `claim` is that of a run that was suspended before. Raises
         ToolFailed when the run cannot be suspended, and then asks nothing; LostClaim.
         """
         size = len(suspension.to_bytes(snapshot))
@@ -258,11 +281,15 @@ class SuspendedRuns:
             raise ToolFailed(f"the script has too many values to wait for a person: more than {most}")
         if claim is None:
             self._check_room(head.principal, size)
-        asked = self.approvals.ask(head.id, calls)
-        waiting = [replace(one, approval=known.id) for one, known in zip(suspension.waiting, asked, strict=True)]
+        asked = self.approvals.ask(head.id, calls) if calls else []
+        ids = iter(asked)
+        waiting = [one if one.questions else replace(one, approval=next(ids).id) for one in suspension.waiting]
         data = replace(suspension, waiting=waiting).to_bytes(snapshot)
-        question, until = asked[0].question, asked[0].expires
+        question = asked[0].question if asked else ""
+        until = asked[0].expires if asked else self.approvals.now() + APPROVAL_SECONDS
+        asks = sum(bool(one.questions) for one in waiting)
         head = replace(head, question=question, until=until, size=size, number=head.number + 1)
+        head = replace(head, asks=asks, is_answered=False)
         entry = _SUSPENDED + orjson.dumps(asdict(head)) + b"\n" + self._sealing.seal(data, head.about())
         topic = SCRIPT_RUN + head.id
         try:
@@ -278,8 +305,43 @@ class SuspendedRuns:
         self.store.bus.publish(SCRIPT_RUNS, head.id.encode())
         return head
 
+    def answer(self, head: RunHead, answers: Answers) -> bool:
+        """Store the answers to the questions of tools for which a run waits; the first ones count.
+
+        Returns False if the run does not wait for them any more. Raises ToolFailed for more than MAX_ANSWER_BYTES.
+        """
+        state = self.read(head.id)
+        now = state.head if state is not None else None
+        if state is None or now is None or now.number != head.number:
+            return False
+        if not now.waits_for_answers(self.approvals.now()):
+            return False
+        data = dump_json(answers)
+        if len(data) > MAX_ANSWER_BYTES:
+            raise ToolFailed(f"the answers have {len(data)} bytes; at most {MAX_ANSWER_BYTES} are kept for a script")
+        topic, line = SCRIPT_RUN + now.id, orjson.dumps({"number": now.number})
+        entry = _REPLIED + line + b"\n" + self._sealing.seal(data, _about_reply(now))
+        index = self._index(replace(now, is_answered=True))
+        try:
+            self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), index], {topic: state.seq})
+        except StaleUpdate:
+            return False
+        self.store.bus.publish(SCRIPT_RUNS, now.id.encode())
+        return True
+
+    def open_answers(self, state: RunState) -> Answers:
+        """Return the answers to the questions of tools. Raises ToolFailed for a record that was changed."""
+        assert state.head is not None
+        if not state.reply:
+            return {}
+        data = self._sealing.open(state.reply, _about_reply(state.head))
+        if data is None:
+            raise ToolFailed(DAMAGED)
+        answers: Answers = load_json(data)
+        return answers
+
     def claim(self, id: str, process: str) -> Claim | None:
-        """Claim a run whose calls are decided, for one process; None if it cannot go on now, or another one has it."""
+        """Claim a run that waits for no person, for one process; None if it cannot go on now, or another one has it."""
         state = self.read(id)
         if state is None or state.head is None or state.outcome is not None or self.state_of(state.head) != DECIDED:
             return None
@@ -428,6 +490,10 @@ class Claim:
 def _about_end(head: RunHead) -> bytes:
     bound = [head.id, head.principal, head.server, head.state]
     return dump_json(["ended", *bound])
+
+
+def _about_reply(head: RunHead) -> bytes:
+    return dump_json(["reply", head.id, head.principal, head.number, head.script])
 
 
 def _about_answer(id: str, call: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.access.principals import Principal
@@ -14,10 +14,12 @@ from patchbay.jsonrpc import dump_json
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that waits for its approval. `id` is that of the interpreter, `name` is `module.function`.
+    """A call that waits for a person. `id` is that of the interpreter, `name` is `module.function`.
 
     `title` names the server and the tool, for people. `written` has the arguments as the script wrote them, with links,
-    where `arguments` has the contents of these.
+    where `arguments` has the contents of these. `questions` are those that its tool asked, by its keys, each as
+    `{"method", "params"}`; empty for a call that waits for its approval. `answers` are those to earlier ones, and
+    `rounds` says how often it asked.
     """
 
     id: int
@@ -27,6 +29,9 @@ class WaitingCall:
     title: str = ""
     approval: str = ""
     written: dict[str, Any] | None = None
+    questions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,8 @@ class Suspension:
 
     `sender` is who runs it: its rights are looked up again when it goes on. `tools` are the digests of the descriptors
     that its types were checked with, by `module.function`: another tool is not called. `interpreter` is the version of
-    the interpreter that made the snapshot.
+    the interpreter that made the snapshot. `capabilities` are those of the client that began it, as far as its tools
+    may ask questions. `secret` is in the keys of the questions of tools, so that no client knows one beforehand.
     """
 
     sender: Principal
@@ -61,6 +67,8 @@ class Suspension:
     left: BudgetLeft
     tools: dict[str, str]
     interpreter: str
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    secret: str = ""
 
     def to_bytes(self, snapshot: bytes) -> bytes:
         """Return the fields as a line of JSON, and then the snapshot."""

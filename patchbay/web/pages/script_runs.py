@@ -147,7 +147,7 @@ class _RunViews:
 
 
 def _describe_running(one: CallRecording) -> dict[str, Any]:
-    return {"name": f"{one.server.name}.{one.recorded_name}", "line": one.script_place[0], "at": one.at}
+    return {"name": f"{one.server.name}.{one.recorded_name}", "line": one.script_place[0], "at": one.at, "needs": ""}
 
 
 def _without_contents(run: RunRecords) -> RunRecords:

@@ -1,0 +1,162 @@
+"""A tool that asks inside a script: the caller's client gets the question, and the run waits for it without a process.
+
+Source: issue 55; TOOLSETS section 4 (durable: "when a call inside needs a person").
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.activity.records import Filter
+from patchbay.scripting.front import KEPT_AS
+from tests.hubs import Hub
+from tests.scripting.asking import answered, ask, asking_hub, questions
+from tests.scripting.closing import ended, runs, words
+from tests.scripting.hubs import failure, value
+from tests.waiting import BOUND, until
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    found = asking_hub(tmp_path_factory.mktemp("asking"))
+    yield found
+    found.close()
+
+
+def waiting_run(hub: Hub) -> Any:
+    """The head of the one run that waits for an answer."""
+    (found,) = (one for one in runs(hub).heads() if one.waits_for_answers(runs(hub).approvals.now()))
+    return found
+
+
+def test_the_client_gets_the_question_and_the_run_goes_on_with_the_answer(hub: Hub, tmp_path: Path) -> None:
+    asked = ask(hub, tmp_path)
+    assert list(questions(asked).values()) == ["desk.book (line 4 of the script) asks: Who takes A1?"]
+    assert hub.catalogue.hub.find_kept(KEPT_AS).interpreters.count() == 0
+    assert words(tmp_path, "noted") == ["before"] and words(tmp_path, "booked") == []
+    answer = ask(hub, tmp_path, **answered(asked, "Ann"))
+    assert value(answer) == "A1 for Ann"
+    assert [one["tool"] for one in answer.result["structuredContent"]["calls"]] == [
+        "desk.note",
+        "desk.book",
+        "desk.note",
+    ]
+    assert words(tmp_path, "noted") == ["before", "after"] and words(tmp_path, "booked") == ["A1:Ann"]
+
+
+def test_the_questions_of_several_calls_and_the_approval_of_another_come_at_the_same_time(
+    hub: Hub, tmp_path: Path
+) -> None:
+    code = (
+        "import asyncio\nimport both\n"
+        "await asyncio.gather(both.book(folder=folder, place='A1'), both.close(folder=folder, number=1),"
+        " both.book(folder=folder, place='B2'), both.note(folder=folder, word='one'))"
+    )
+    asked = ask(hub, tmp_path, code, server="both")
+    approval, first, second = questions(asked).items()
+    assert "Approve this call of both.close?" in approval[1]
+    assert first[1].endswith("asks: Who takes A1?") and second[1].endswith("asks: Who takes B2?")
+    retry = answered(asked, "", "Ann", "Ben")
+    retry["inputResponses"][approval[0]] = {"action": "accept", "content": {}}
+    assert value(ask(hub, tmp_path, code, server="both", **retry)) == ["A1 for Ann", "closed 1", "B2 for Ben", "one"]
+    assert words(tmp_path, "noted") == ["one"] and words(tmp_path) == ["1"]
+    assert sorted(words(tmp_path, "booked")) == ["A1:Ann", "B2:Ben"]
+
+
+def test_a_call_that_ends_with_a_question_leaves_the_others_running(hub: Hub, tmp_path: Path) -> None:
+    code = (
+        "import asyncio\nimport desk\n"
+        "await asyncio.gather(desk.book(folder=folder, place='A1'), desk.wait(folder=folder),"
+        " desk.note(folder=folder, word='one'))"
+    )
+
+    def recorded() -> list[Any]:
+        found = hub.activity.recent(Filter(tool="book"), 1000).records
+        return [one for one in found if one.arguments == {"folder": str(tmp_path), "place": "A1"}]
+
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(ask(hub, tmp_path, code)))
+    thread.start()
+    until(lambda: [one.outcome for one in recorded()] == ["input_required"], "the question")
+    (tmp_path / "go").touch()
+    thread.join(BOUND)
+    (asked,) = answers
+    assert value(ask(hub, tmp_path, code, **answered(asked, "Ann"))) == ["A1 for Ann", "came", "one"]
+
+
+def test_a_tool_may_ask_again_and_gets_all_its_answers(hub: Hub, tmp_path: Path) -> None:
+    code = "import desk\nawait desk.twice()"
+    first = ask(hub, tmp_path, code)
+    second = ask(hub, tmp_path, code, **answered(first, "Ann"))
+    assert list(questions(second).values()) == ["desk.twice (line 2 of the script) asks: Last name of Ann?"]
+    assert value(ask(hub, tmp_path, code, **answered(second, "Smith"))) == "Ann Smith"
+
+
+def test_a_tool_that_does_not_stop_asking_fails(hub: Hub, tmp_path: Path) -> None:
+    code = "import desk\nawait desk.endless()"
+    asked = ask(hub, tmp_path, code)
+    for _ in range(9):
+        asked = ask(hub, tmp_path, code, **answered(asked, "Ann"))
+    assert "it asked 10 times for more input" in failure(ask(hub, tmp_path, code, **answered(asked, "Ann")))
+
+
+def test_the_tool_learns_that_the_user_declined(hub: Hub, tmp_path: Path) -> None:
+    asked = ask(hub, tmp_path)
+    retry = answered(asked, "Ann")
+    retry["inputResponses"] = {key: {"action": "decline"} for key in retry["inputResponses"]}
+    assert value(ask(hub, tmp_path, **retry)) == "A1 is free: decline" and words(tmp_path, "booked") == []
+
+
+def test_a_question_goes_on_after_a_restart(tmp_path: Path) -> None:
+    first = asking_hub(tmp_path / "hub", store="sqlite")
+    asked = ask(first, tmp_path)
+    first.close()
+    second = asking_hub(tmp_path / "hub", store="sqlite")
+    try:
+        assert value(ask(second, tmp_path, **answered(asked, "Ann"))) == "A1 for Ann"
+        assert words(tmp_path, "noted") == ["before", "after"] and words(tmp_path, "booked") == ["A1:Ann"]
+    finally:
+        second.close()
+
+
+def test_a_client_that_shows_no_questions_learns_what_to_do(hub: Hub, tmp_path: Path) -> None:
+    said = failure(ask(hub, tmp_path, capabilities={}))
+    assert "the client has to declare this capability first: elicitation" in said and "desk.book" in said
+    asked = ask(hub, tmp_path)
+    said = failure(ask(hub, tmp_path, capabilities={}))
+    assert "the tool of 1 call asks a question, and this client shows none (capability elicitation)" in said
+    assert "Call run_script with the same script from a client that does" in said
+    assert value(ask(hub, tmp_path, **answered(asked, "Ann"))) == "A1 for Ann"
+
+
+def test_a_tool_that_asks_the_model_of_the_client_fails_as_before(hub: Hub, tmp_path: Path) -> None:
+    said = failure(ask(hub, tmp_path, "import desk\nawait desk.sample()", {"elicitation": {}, "sampling": {}}))
+    assert "sampling" in said and not [one for one in runs(hub).heads() if not one.ended]
+
+
+def test_the_same_answers_count_once(hub: Hub, tmp_path: Path) -> None:
+    asked = ask(hub, tmp_path)
+    retry = answered(asked, "Ann")
+    head = waiting_run(hub)
+    del retry["requestState"]  # the answers alone, as another request of the same caller
+    assert value(ask(hub, tmp_path, **retry)) == "A1 for Ann"
+    assert "has ended" in failure(ask(hub, tmp_path, **retry)), "no second run"
+    assert words(tmp_path, "booked") == ["A1:Ann"] and not runs(hub).answer(head, {"1": {}})
+
+
+def test_the_page_of_the_run_says_that_a_tool_asked(hub: Hub, tmp_path: Path) -> None:
+    asked = ask(hub, tmp_path)
+    head = waiting_run(hub)
+    until(lambda: hub.activity.recent(Filter(run=head.id, tool="run_script")).records, "the record")
+    headers = {"Authorization": f"Bearer {hub.token}"}
+    shown: Any = hub.client.get(f"/activity/runs/{head.id}.json", headers=headers).json
+    assert [(one["name"], one["line"], one["needs"]) for one in shown["running"]] == [("desk.book", 4, "answer")]
+    page = hub.client.get(f"/activity/runs/{head.id}", headers=headers | {"Accept": "text/html"}).text
+    assert "waits for a person" in page and "its tool asked a question" in page
+    assert value(ask(hub, tmp_path, **answered(asked, "Ann"))) == "A1 for Ann"
+    assert ended(hub, head.id).value == "A1 for Ann"
