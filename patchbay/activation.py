@@ -253,8 +253,9 @@ class Call:
     of the caller's request by its name in lower case, None without one or without HTTP; `shown` names the tool of a
     toolset (`server.tool`) that the caller called instead of this target, "" for any other call; `run` is the id of the
     run of a script that the call belongs to, "" without one, and `run_depth` the number of its runs inside each other
-    that lead to the call; `resumes` is the id of the suspended run that the hub goes on with. Each progress moves the
-    deadline to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
+    that lead to the call; `resumes` is the id of the suspended run that the hub goes on with; `can_wait` says that the
+    run of a script to which the call belongs can wait for a person, so that the call may end with a question. Each
+    progress moves the deadline to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
     server: str
@@ -284,17 +285,24 @@ class Call:
     run_depth: int = 0
     resumes: str = ""
     answered: frozenset[str] = frozenset()
+    can_wait: bool = False
 
     def for_script(
-        self, cancelled: CancelFlag, deadline: float, approval: str, capabilities: Mapping[str, Any]
+        self,
+        cancelled: CancelFlag,
+        deadline: float,
+        approval: str,
+        capabilities: Mapping[str, Any],
+        can_wait: bool,
     ) -> Call:
         """Return this call of a script as the caller of one of its calls, with a flag and a deadline of its own.
 
-        `approval` is that of the call, "" without one; `capabilities` allow the questions that its tool may ask.
+        `approval` is that of the call, "" without one; `capabilities` allow the questions that its tool may ask;
+        `can_wait` says whether the run can wait for a person.
         """
         deadline = min(self.deadline, deadline)
         limits: dict[str, Any] = {"cancelled": cancelled, "deadline": deadline, "capabilities": capabilities}
-        return self.changed(**limits, approval=approval, resumes="")
+        return self.changed(**limits, approval=approval, resumes="", can_wait=can_wait)
 
     def changed(self, **values: Any) -> Call:
         """Return a copy of this call with other values of these fields.

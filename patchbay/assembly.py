@@ -144,7 +144,7 @@ def assemble(
             quotas=quotas,
             approvals=approvals,
             secrets=variables.stored,
-            scripts=_resume_scripts(key, catalogue, access, activity, approvals, gate, left),
+            scripts=_resume_scripts(key, catalogue, access, activity, approvals, gate, upstream_tokens, left),
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
             **_background_work(settings, catalogue, access, activity, left),
@@ -169,13 +169,19 @@ def _resume_scripts(
     activity: Activity,
     approvals: Approvals,
     gate: ApprovalGate,
+    tokens: TokenStore,
     left: Callable[[], float],
 ) -> ResumedScripts:
     """Return what goes on with suspended scripts, once it is started; the end of the catalogue ends it.
 
     Scripts that are tools run from now on.
     """
-    scripts = ResumedScripts(key, catalogue, access, activity, approvals, gate, left)
+
+    def find_account(principal: str, key: str) -> str:
+        found = tokens.find_account(principal, key)
+        return found.id if found is not None else ""
+
+    scripts = ResumedScripts(key, catalogue, access, activity, approvals, gate, find_account, left)
     catalogue.hub.resumed_scripts = scripts
     catalogue.hub.begin_saved_script = run_saved_script
     catalogue.hub.kept(SUSPENDED_SCRIPTS, lambda: scripts)

@@ -86,9 +86,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Questions to the caller under the author's keys. The generator receives a mapping of results as the answer."""
+    """Questions to the caller under the author's keys. The generator receives a mapping of results as the answer.
+
+    `account` is set where the caller has to connect an account first, on the page of the one question: the key of the
+    server behind the hub, and the id of the account that it refused, "" without one.
+    """
 
     questions: Mapping[str, Question]
+    account: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

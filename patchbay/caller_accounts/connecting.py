@@ -65,7 +65,10 @@ class ConnectedAccounts:
             return found
         refused = refused or (found.id if found is not None else "")
         words = describe_need(upstream, bool(refused))
-        if not _can_ask(call):
+        if call.can_wait:  # the run of a script waits for the account, without this call
+            question = _page_question(words, self._page_url(upstream, call))
+            yield Ask({_key_of(upstream): question}, (upstream.key, refused))
+        if call.can_wait or not _can_ask(call):
             raise ToolFailed(f"{words} {self._lead(upstream, call)}")
         yield from _ask(upstream, words, self._page_url(upstream, call), call)
         found = yield from self._wait(upstream, call, refused)
@@ -165,16 +168,20 @@ def _can_ask(call: Call) -> bool:
     return len(call.chain) <= 1 and isinstance(declared, Mapping) and isinstance(declared.get("url"), Mapping)
 
 
-def _ask(upstream: Upstream, words: str, url: str, call: Call) -> Generator[Event, Any, None]:
-    """Ask the client to open the URL. Raises ToolFailed if the person does not want to."""
-    key = _key_of(upstream)
+def _page_question(words: str, url: str) -> Question:
     params = {
         "mode": "url",
         "message": f"{words} Connect it on a page of this hub.",
         "url": url,
         "elicitationId": secrets.token_urlsafe(16),
     }
-    answers = yield Ask({key: Question(ELICITATION, params)})
+    return Question(ELICITATION, params)
+
+
+def _ask(upstream: Upstream, words: str, url: str, call: Call) -> Generator[Event, Any, None]:
+    """Ask the client to open the URL. Raises ToolFailed if the person does not want to."""
+    key = _key_of(upstream)
+    answers = yield Ask({key: _page_question(words, url)})
     answer = answers.get(key) if isinstance(answers, Mapping) else None
     if not isinstance(answer, Mapping) or answer.get("action") != "accept":
         raise ToolFailed(f"not called: you did not connect your account at {upstream.label}")

@@ -30,7 +30,7 @@ from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import run_tool
 from patchbay.store import Subscription
-from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS
+from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED
 
 if TYPE_CHECKING:
     from patchbay.scripting.suspended_runs import RunHead, SuspendedRuns
@@ -43,6 +43,9 @@ IDLE_SECONDS = 30.0
 MAX_RESUMED = 16
 """Runs that this process goes on with at the same time; other processes may claim the next ones meanwhile."""
 
+TOPICS = [APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED, ENDING]
+"""What lets a run go on, or ends the hub."""
+
 END_SECONDS = 5.0
 """Seconds that the end of the hub waits for them."""
 
@@ -50,7 +53,8 @@ END_SECONDS = 5.0
 class ResumedScripts:
     """The suspended runs that this process goes on with. `key` is the secret key of the hub. Thread-safe.
 
-    `left` returns the seconds that running calls still have: infinite until the hub stops.
+    `find_account` returns the id of the account of a principal at the server with a key, "" without one. `left` returns
+    the seconds that running calls still have: infinite until the hub stops.
     """
 
     def __init__(
@@ -61,9 +65,11 @@ class ResumedScripts:
         activity: Activity,
         approvals: Approvals,
         gate: ApprovalGate,
+        find_account: Callable[[str, str], str],
         left: Callable[[], float] = lambda: inf,
     ) -> None:
         self._key = key
+        self._find_account = find_account
         self._catalogue = catalogue
         self._access = access
         self._activity = activity
@@ -77,7 +83,7 @@ class ResumedScripts:
         self._running: dict[str, CancelFlag] = {}
         self._has_open = True
         self._loop = MailboxLoop(
-            *("suspended scripts", self._store.bus, [APPROVALS, SCRIPT_RUNS, ENDING], self._round),
+            *("suspended scripts", self._store.bus, TOPICS, self._round),
             "suspended scripts wait for a moment",
         )
 
@@ -86,7 +92,7 @@ class ResumedScripts:
         """The suspended runs of all processes."""
         from patchbay.scripting.suspended_runs import SuspendedRuns
 
-        return SuspendedRuns(self._store, self._key, self._approvals)
+        return SuspendedRuns(self._store, self._key, self._approvals, self._find_account)
 
     @property
     def wait_seconds(self) -> float:
@@ -101,7 +107,8 @@ class ResumedScripts:
     def describe(self, id: str) -> tuple[str, list[dict[str, Any]]]:
         """Return the state of a run that was suspended, "" for any other, and its calls that wait for a person.
 
-        Each has its name, its line, the Unix time at which it asked, and what it `needs`: an approval or an answer.
+        Each has its name, its line, the Unix time at which it asked, and what it `needs`: an approval, an answer, or an
+        account of its caller.
         """
         head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
         if head is None:
@@ -111,9 +118,11 @@ class ResumedScripts:
         waits = [] if head.ended or state is None else self.runs.open(state)[0].waiting
         now, rows = self._approvals.now(), []
         for one in waits:
-            if one.questions and head.waits_for_answers(now):
-                at = head.until - APPROVAL_SECONDS
-                rows.append({"name": one.title, "line": one.line, "at": at, "needs": "answer"})
+            if one.questions:
+                needs = "account" if one.account is not None else "answer"
+                if self.runs.lacks_account(head) if one.account is not None else head.waits_for_answers(now):
+                    at = head.until - APPROVAL_SECONDS
+                    rows.append({"name": one.title, "line": one.line, "at": at, "needs": needs})
             elif (found := asked.get(one.approval)) is not None and found.state_at(now) == WAITING:
                 name = f"{found.call.server}.{found.call.tool}"
                 rows.append({"name": name, "line": one.line, "at": found.made, "needs": "approval"})

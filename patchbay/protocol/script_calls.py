@@ -58,6 +58,8 @@ class RecordedCall:
         """The answers to questions of the tool, by their keys, from earlier times that this call was made."""
         self.asked: Mapping[str, Question] = {}
         """The questions without an answer with which the call ended; it is to be made again with the answers."""
+        self.account: tuple[str, str] | None = None
+        """The account that the caller has to connect first, as in `Ask`."""
         self.line = self.number = 0
         """The line of the script, and the number of the call among those of its run."""
         self.written: dict[str, Any] | None = None
@@ -100,7 +102,9 @@ class RecordedCall:
             delay = self._calls.count(outer.sender, owner_of(server, descriptor))
             if delay:
                 outer.cancelled.wait(delay)
-            terms = terms_of_inner_call(outer) | {"approval": outer.approval, "capabilities": outer.capabilities}
+            terms = terms_of_inner_call(outer) | {"approval": outer.approval}
+            if outer.can_wait:
+                terms |= {"capabilities": outer.capabilities, "can_wait": True}
             run = run_tool(self._hub, server, descriptor, self._arguments, None, terms, no_later_than=outer.deadline)
             run.call.meta = record.calls(descriptor, run.call)
             reply: Any = None
@@ -124,6 +128,7 @@ class RecordedCall:
 
     def _find_answers(self, ask: Ask) -> Mapping[str, Any] | None:
         """Return the answers to all questions; None if some have none, which are in `asked` then."""
+        self.account = ask.account
         self.asked = {key: question for key, question in ask.questions.items() if key not in self.answers}
         return None if self.asked else {key: self.answers[key] for key in ask.questions}
 

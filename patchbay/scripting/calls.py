@@ -43,6 +43,7 @@ class InnerCall(Protocol):
     result: Mapping[str, Any]
     answers: Mapping[str, Any]
     asked: Mapping[str, Question]
+    account: tuple[str, str] | None
     line: int
     number: int
     written: dict[str, Any] | None
@@ -93,6 +94,9 @@ class PlannedCall:
 
     asked: Mapping[str, Question] = field(default_factory=dict)
     """The questions of its tool, while it waits for the answers."""
+
+    account: tuple[str, str] | None = None
+    """The account that its caller has to connect first, as in `patchbay.events.Ask`."""
 
     answers: Mapping[str, Any] = field(default_factory=dict)
     """The answers to earlier questions of its tool."""
@@ -319,7 +323,7 @@ class ScriptCalls:
                     paused = time.monotonic()
                     yield PAUSE
             if self.may_wait and inner.asked:
-                self._note_asked(planned, inner.asked)
+                self._note_asked(planned, inner)
             else:
                 self._answer(planned, inner.result)
         except LimitReached:
@@ -331,11 +335,11 @@ class ScriptCalls:
                 raise LostClaim("the hub is stopping, and cancelled a call: another process goes on with this run")
             self.claim.end_call(digest, planned.answer)
 
-    def _note_asked(self, planned: PlannedCall, asked: Mapping[str, Question]) -> None:
-        """Note that a call ended with questions of its tool. Raises ToolFailed for a tool that does not stop asking."""
+    def _note_asked(self, planned: PlannedCall, inner: InnerCall) -> None:
+        """Note that a call ended with questions. Raises ToolFailed for a tool that does not stop asking."""
         if planned.rounds >= MAX_QUESTION_ROUNDS:
             raise ToolFailed(f"it asked {MAX_QUESTION_ROUNDS} times for more input")
-        planned.asked = asked
+        planned.asked, planned.account = inner.asked, inner.account
         planned.rounds += 1
 
     def _answer(self, planned: PlannedCall, result: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 The caller need not wait: the run goes on without it, and the same call of `run_script` gets the outcome. A client that
 shows forms is asked by one question about all calls that need an approval; for any other, the page /approvals has it.
-The questions of tools are for the client alone, which gets them at the same time.
+The questions of tools are for the client alone, which gets them at the same time, with the pages where its user
+connects accounts.
 """
 
 from __future__ import annotations
@@ -28,12 +29,23 @@ from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Event, Text
 from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
-from patchbay.scripting.tool_questions import KEY, can_answer, questions_of, read_answers
+from patchbay.scripting.tool_questions import (
+    KEY,
+    can_answer,
+    can_open_pages,
+    pages_of,
+    questions_of,
+    read_answers,
+    read_declined,
+)
 from patchbay.scripting.values import compact_json
-from patchbay.topics import APPROVALS, SCRIPT_RUNS
+from patchbay.topics import APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED
 
 RUNNING_SECONDS = 90.0
 """Seconds that a caller waits for the end of a run that goes on: more than a run may take."""
+
+CONNECT_SECONDS = 120.0
+"""Seconds that a caller waits until its user has connected an account; most clients keep a call open that long."""
 
 GONE = "the run that asked this has ended, or its time is over. Send the call without answers to run the script again"
 
@@ -65,7 +77,7 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
     more than this client was asked.
     """
     runs, asked, waits_since = scripts.runs, 0, time.monotonic()
-    with runs.store.bus.subscribe([APPROVALS, SCRIPT_RUNS]) as mailbox:
+    with runs.store.bus.subscribe([APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED]) as mailbox:
         pauses = pauses_for(call, mailbox)
         while True:
             while mailbox.get(0) is not None:
@@ -85,7 +97,8 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                     yield from _ask(runs, head, call)
                     waits_since = time.monotonic()
                     continue
-                if time.monotonic() - waits_since >= scripts.wait_seconds:
+                opens = head.accounts and can_open_pages(call)
+                if time.monotonic() - waits_since >= (CONNECT_SECONDS if opens else scripts.wait_seconds):
                     raise ToolFailed(describe_waiting(runs, head, call.shown or head.tool))
             else:
                 waits_since = time.monotonic()
@@ -126,6 +139,10 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
             f"{calls} a question, and this client shows none (capability elicitation). Call {tool} with the same"
             f" {same} from a client that does, as the same caller, within {minutes} minutes (run {head.id})"
         )
+    if runs.lacks_account(head) and (state := runs.read(head.id)) is not None:
+        browser = f"in a browser in which you are signed in to the hub, within {minutes} minutes (run {head.id})"
+        for page in pages_of(runs.open(state)[0]).values():
+            waits.append(f"{page.params['message']} Open {page.params['url']} {browser}")
     return (
         f"The script waits: {'. '.join(waits)}. The run goes on then; call {tool} with the same {same} again to get"
         " its value"
@@ -138,13 +155,17 @@ def is_answer_of_run(key: str) -> bool:
 
 
 def _describe_expired(head: RunHead) -> str:
-    missing = "answer to a question of its tools, or no decision about its calls," if head.asks else ""
-    return f"the run {head.id} has ended: there was no {missing or 'decision about its calls'} in time"
+    awaited = ["decision about its calls"] if head.question else []
+    awaited += ["answer to a question of its tools"] if head.asks else []
+    awaited += ["account that one of its calls needs"] if head.accounts else []
+    return f"the run {head.id} has ended: there was no {' or no '.join(awaited)} in time"
 
 
 def _reaches(call: Call, head: RunHead) -> bool:
     """Whether the client of a call can be asked something that a suspended run waits for."""
-    return bool(head.question and can_ask(call)) or bool(head.asks and not head.is_answered and can_answer(call))
+    if (head.question and can_ask(call)) or (head.accounts and can_open_pages(call)):
+        return True
+    return bool(head.asks) and not head.is_answered and can_answer(call)
 
 
 def _fetch(runs: SuspendedRuns, head: RunHead) -> Generator[Event, Any, None]:
@@ -168,17 +189,19 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
         asked = []
     calls = [AskedCall(one.call, canonical_arguments(waiting[one.id].arguments)) for one in asked]
     questions = questions_of(suspension) if head.waits_for_answers(now) and can_answer(call) else {}
-    if not asked and not questions:
+    pages = pages_of(suspension) if can_open_pages(call) and runs.lacks_account(head) else {}
+    if not asked and not questions and not pages:
         return
     call.deadline = max(call.deadline, time.monotonic() + head.until - now)
     own = {question_key(head.question): ask_client(calls)} if asked else {}
-    given = yield Ask({**own, **questions})
+    given = yield Ask({**own, **questions, **pages})
     answers: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     if asked:
         _decide(runs.approvals, asked, calls, answers, call)
     found = read_answers(suspension, answers) if questions else None
-    if found is not None:
-        runs.answer(head, found)
+    declined = read_declined(suspension, answers) if pages else {}
+    if found or declined:
+        runs.answer(head, found or {}, declined)
 
 
 def ask_about(

@@ -53,6 +53,8 @@ from patchbay.scripting.values import plain_value
 
 CHANGED = "it has changed since the script began: find the tools again, and run it again"
 
+DECLINED = "you did not connect your account"
+
 SECRET_BYTES = 16
 """Bytes of the secret in the keys of the questions of one suspended run."""
 
@@ -386,7 +388,9 @@ class ScriptRun:
             more: dict[str, Any] = {"approval": one.approval, "answers": answers, "rounds": one.rounds}
             planned = PlannedCall(one.name, one.line, tool, one.arguments, **more, written=one.written)
             state = APPROVED if one.questions else _state_of(approvals, one.approval)
-            if state == REFUSED:
+            if one.account is not None and str(one.id) in resumed.answers:
+                self._calls.fail_waiting(one.id, planned, DECLINED, is_refused=True)
+            elif state == REFUSED:
                 self._calls.fail_waiting(one.id, planned, "its approval was refused", is_refused=True)
             elif state == EXPIRED:
                 self._calls.fail_waiting(one.id, planned, "its approval has expired")
@@ -397,13 +401,14 @@ class ScriptRun:
 
     def _begin(self, tool: ScriptTool, arguments: dict[str, Any], approval: str) -> InnerCall:
         hub: Any = self._call.hub
-        outer = self._call.for_script(self._new_flag(), self._budget.until, approval, self._capabilities)
+        can_wait = self._durable is not None
+        outer = self._call.for_script(self._new_flag(), self._budget.until, approval, self._capabilities, can_wait)
         found: InnerCall = hub.call_for_script(tool.server, tool.descriptor, arguments, outer, tool.pinned)
         return found
 
     def _new_flag(self) -> CancelFlag:
-        """Return the flag of a call: that of the run, unless a question of its tool may end it before the others."""
-        if not self._capabilities:
+        """Return the flag of a call: that of the run, unless a question may end the call before the others."""
+        if self._durable is None:
             return self._flag
         flag = CancelFlag()
         self._flags.append(flag)
@@ -449,6 +454,7 @@ def _waiting_call(id: int, planned: PlannedCall) -> WaitingCall:
         questions={key: {"method": one.method, "params": dict(one.params)} for key, one in planned.asked.items()},
         answers=dict(planned.answers),
         rounds=planned.rounds,
+        account=planned.account,
     )
 
 

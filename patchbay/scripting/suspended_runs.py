@@ -4,7 +4,7 @@ A run that waits for a person holds no thread and no process. Its entries are `s
 every process folds them to the same state:
 
     suspended  its head, and its snapshot, which is sealed with the key of the hub and bound to the head
-    replied    the answers to the questions of its tools, sealed
+    replied    the answers to the questions of its tools, and what its caller declined, sealed
     claimed    a process goes on with it
     began      that process makes a call now
     answered   the result of that call, sealed
@@ -18,7 +18,7 @@ that lost its claim makes no further call. A call that began and has no answer m
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -33,7 +33,7 @@ from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.scripting.limits import MIB, LimitReached
 from patchbay.scripting.suspension import Suspension, read_suspension
-from patchbay.scripting.tool_questions import Answers
+from patchbay.scripting.tool_questions import NO_ANSWERS, Answers, accounts_of, read_accounts
 from patchbay.store import JournalEntry, Store
 from patchbay.topics import SCRIPT_RUN, SCRIPT_RUNS
 
@@ -81,6 +81,8 @@ DAMAGED = (
     " changed). Run the script again"
 )
 
+FindAccount = Callable[[str, str], str]
+
 _SUSPENDED, _REPLIED, _CLAIMED, _BEGAN, _ANSWERED, _ENDED, _FETCHED = b"s", b"r", b"c", b"b", b"a", b"e", b"f"
 
 
@@ -97,7 +99,7 @@ class RunHead:
     `number` counts how often the run was suspended. `question` is the id of the question about approvals that it waits
     for, "" without one, and `until` the Unix time at which that expires. `script` is the digest of the script and its
     inputs, `began` a Unix time. `asks` is the number of calls whose tools ask questions; `is_answered` says that all of
-    these have answers.
+    these have answers. `accounts` names the accounts that its caller has to connect first (`accounts_of`).
     """
 
     id: str
@@ -116,6 +118,7 @@ class RunHead:
     tool: str = RUN
     asks: int = 0
     is_answered: bool = False
+    accounts: str = ""
 
     def about(self) -> bytes:
         """Return the words that a sealed snapshot is bound to."""
@@ -175,7 +178,8 @@ class RunState:
             self.sealed, self.reply, self.owner, self.answers = rest, b"", "", {}
         elif kind == _REPLIED:
             if self.head is not None and fields["number"] == self.head.number:
-                self.head, self.reply = replace(self.head, is_answered=True), rest
+                changes = {name: fields[name] for name in ("is_answered", "accounts")}
+                self.head, self.reply = replace(self.head, **changes), rest
         elif kind == _CLAIMED:
             self.owner = fields["owner"]
         elif kind == _BEGAN:
@@ -190,11 +194,21 @@ class RunState:
 
 
 class SuspendedRuns:
-    """The suspended runs of one hub, in every process. `key` is the secret key of the hub. Thread-safe."""
+    """The suspended runs of one hub, in every process. `key` is the secret key of the hub. Thread-safe.
 
-    def __init__(self, store: Store, key: bytes, approvals: Approvals) -> None:
+    `find_account` returns the id of the account of a principal at the server with a key, "" before it is connected.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        key: bytes,
+        approvals: Approvals,
+        find_account: FindAccount = lambda principal, key: "",
+    ) -> None:
         self.store = store
         self.approvals = approvals
+        self._find_account = find_account
         self._journal = store.journal
         self._sealing = Sealing(key, b"suspended scripts")
         self._liveness = ProcessLiveness(store)
@@ -252,6 +266,8 @@ class SuspendedRuns:
         now = self.approvals.now()
         if head.waits_for_answers(now) or any(one.state_at(now) == WAITING for one in asked):
             return SUSPENDED
+        if self.lacks_account(head):
+            return SUSPENDED if now < head.until else EXPIRED
         if head.question and (not asked or any(one.decided is None for one in asked)):
             return EXPIRED
         if head.asks and not head.is_answered:
@@ -260,6 +276,14 @@ class SuspendedRuns:
         if state is not None and state.owner and self._liveness.is_alive(state.owner):
             return RUNNING
         return EXPIRED if state is None or now > head.until + APPROVAL_SECONDS else DECIDED
+
+    def lacks_account(self, head: RunHead) -> bool:
+        """Whether a run waits for an account that its caller has not connected. One that goes on waits for none."""
+        for key, refused in read_accounts(head.accounts):
+            if self._find_account(head.principal, key) in ("", refused):
+                state = self.read(head.id)
+                return state is None or not state.owner
+        return False
 
     def suspend(
         self,
@@ -287,9 +311,9 @@ class SuspendedRuns:
         data = replace(suspension, waiting=waiting).to_bytes(snapshot)
         question = asked[0].question if asked else ""
         until = asked[0].expires if asked else self.approvals.now() + APPROVAL_SECONDS
-        asks = sum(bool(one.questions) for one in waiting)
+        asks = sum(bool(one.questions) and one.account is None for one in waiting)
         head = replace(head, question=question, until=until, size=size, number=head.number + 1)
-        head = replace(head, asks=asks, is_answered=False)
+        head = replace(head, asks=asks, is_answered=False, accounts=accounts_of(waiting))
         entry = _SUSPENDED + orjson.dumps(asdict(head)) + b"\n" + self._sealing.seal(data, head.about())
         topic = SCRIPT_RUN + head.id
         try:
@@ -305,23 +329,28 @@ class SuspendedRuns:
         self.store.bus.publish(SCRIPT_RUNS, head.id.encode())
         return head
 
-    def answer(self, head: RunHead, answers: Answers) -> bool:
+    def answer(self, head: RunHead, answers: Answers, declined: Answers = NO_ANSWERS) -> bool:
         """Store the answers to the questions of tools for which a run waits; the first ones count.
 
-        Returns False if the run does not wait for them any more. Raises ToolFailed for more than MAX_ANSWER_BYTES.
+        `declined` has the calls for which the caller connects no account. Returns False if the run waits for neither
+        any more. Raises ToolFailed for more than MAX_ANSWER_BYTES.
         """
         state = self.read(head.id)
         now = state.head if state is not None else None
         if state is None or now is None or now.number != head.number:
             return False
-        if not now.waits_for_answers(self.approvals.now()):
+        takes = bool(answers) and now.waits_for_answers(self.approvals.now())
+        ends = bool(declined and now.accounts) and not state.owner and self.approvals.now() < now.until
+        if not takes and not ends:
             return False
-        data = dump_json(answers)
+        given = {**self.open_answers(state), **(answers if takes else {}), **(declined if ends else {})}
+        changes: dict[str, Any] = {"is_answered": now.is_answered or takes, "accounts": "" if ends else now.accounts}
+        data = dump_json(given)
         if len(data) > MAX_ANSWER_BYTES:
             raise ToolFailed(f"the answers have {len(data)} bytes; at most {MAX_ANSWER_BYTES} are kept for a script")
-        topic, line = SCRIPT_RUN + now.id, orjson.dumps({"number": now.number})
+        topic, line = SCRIPT_RUN + now.id, orjson.dumps({"number": now.number, **changes})
         entry = _REPLIED + line + b"\n" + self._sealing.seal(data, _about_reply(now))
-        index = self._index(replace(now, is_answered=True))
+        index = self._index(replace(now, **changes))
         try:
             self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), index], {topic: state.seq})
         except StaleUpdate:

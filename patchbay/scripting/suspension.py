@@ -18,7 +18,8 @@ class WaitingCall:
 
     `title` names the server and the tool, for people. `written` has the arguments as the script wrote them, with links,
     where `arguments` has the contents of these. `questions` are those that its tool asked, by its keys, each as
-    `{"method", "params"}`; empty for a call that waits for its approval. `answers` are those to earlier ones, and
+    `{"method", "params"}`; empty for a call that waits for its approval. `account` is the one that the caller has to
+    connect first (`patchbay.events.Ask`); `questions` has the page then. `answers` are those to earlier ones, and
     `rounds` says how often it asked.
     """
 
@@ -32,6 +33,7 @@ class WaitingCall:
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
     rounds: int = 0
+    account: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

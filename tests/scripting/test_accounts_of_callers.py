@@ -1,0 +1,215 @@
+"""A call inside a script needs an account of its caller: the run waits until it is connected, and makes the call then.
+
+Source: issue 55; TOOLSETS section 4 (durable: "when a call inside needs a person").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.access.approvals import APPROVAL_SECONDS
+from patchbay.scripting.front import KEPT_AS
+from tests.access.upstreams.guarded import URL_CLIENT, Caller, caller_of, name_of, tools_of
+from tests.access.upstreams.keyed import Keyed, disconnect, key_of, running_keyed, store
+from tests.hubs import Answer, Hub, Stream, sse_messages
+from tests.scripting.closing import ended, runs
+from tests.scripting.hubs import failure, value
+from tests.signing_in import Browser, shared_hub, signed_in
+from tests.waiting import until
+
+pytestmark = [pytest.mark.process]
+
+NAMES = iter(f"person{number}" for number in range(1000))
+CODE = """import far
+
+try:
+    who = (await far.whoami())["result"]
+except RuntimeError as problem:
+    who = str(problem)
+who
+"""
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    with running_keyed(tmp_path_factory.mktemp("keyed")) as keyed:
+        yield keyed
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory, keyed: Keyed) -> Iterator[Hub]:
+    files = {"far.json": keyed.mount(listing={"scripts": "also"})}
+    hub = shared_hub(tmp_path_factory.mktemp("hub"), files=files, store="sqlite")
+    hub.catalogue.hub.gate.wait_seconds = 0.0
+    # The tools of the server are known from the first account on; before that a script has no module of them.
+    first = caller_of(hub, signed_in(hub, next(NAMES)), "far")
+    store(first.browser.client, "far", key_of("first"))
+    until(lambda: "whoami" in tools_of(first, "far"))
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def ann(hub: Hub) -> Caller:
+    return caller_of(hub, signed_in(hub, next(NAMES)), "far")
+
+
+def run(caller: Caller, code: str = CODE, capabilities: Any = None, **params: Any) -> Answer:
+    """The answer to a script of a caller."""
+    return caller.call("far", "run_script", capabilities, arguments={"code": code}, **params)
+
+
+def waiting_run(hub: Hub, caller: Caller) -> Any:
+    """The head of the one run of a caller that has not ended."""
+    (head,) = (one for one in runs(hub).heads() if not one.ended and one.principal == name_of(caller))
+    return head
+
+
+def test_the_run_waits_for_the_account_and_goes_on_without_its_caller(hub: Hub, ann: Caller) -> None:
+    said = failure(run(ann))
+    assert "far.whoami (line 4 of the script) waits: far needs your own account at" in said
+    assert "/upstreams/far in a browser in which you are signed in" in said
+    assert hub.catalogue.hub.find_kept(KEPT_AS).interpreters.count() == 0
+    assert failure(run(ann)) == said, "the same call finds the run that waits"
+    head = waiting_run(hub, ann)
+    state, (row,) = hub.app.parts.dispatcher.services.scripts.describe(head.id)
+    assert (state, row["name"], row["needs"]) == ("suspended", "far.whoami", "account")
+    store(ann.browser.client, "far", key_of("ann"))
+    assert ended(hub, head.id).value == "ann"
+    assert value(run(ann)) == "ann"
+
+
+def test_a_client_that_opens_pages_is_asked_and_gets_the_value(hub: Hub, ann: Caller) -> None:
+    asked = run(ann, capabilities=URL_CLIENT)
+    ((key, question),) = asked.result["inputRequests"].items()
+    assert question["params"]["mode"] == "url" and question["params"]["url"].endswith("/upstreams/far")
+    assert key.startswith("script-question-") and "far needs your own account" in question["params"]["message"]
+    store(ann.browser.client, "far", key_of("ann"))
+    retry = {"inputResponses": {key: {"action": "accept"}}, "requestState": asked.result["requestState"]}
+    answer = run(ann, capabilities=URL_CLIENT, **retry)
+    assert value(answer) == "ann" and len(answer.result["structuredContent"]["calls"]) == 1
+
+
+def test_a_client_of_2025_is_asked_on_the_stream_and_gets_the_value(hub: Hub, ann: Caller) -> None:
+    hub.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {ann.token}"
+    try:
+        session = hub.open("far", capabilities=URL_CLIENT)
+        headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
+        params = {"name": "run_script", "arguments": {"code": CODE}}
+        stream = hub.stream("far", {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}, headers)
+        question = message_with(stream, "elicitationId")
+        assert question["params"]["url"].endswith("/upstreams/far")
+        hub.send("far", {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}, headers)
+        store(ann.browser.client, "far", key_of("ann"))
+        assert message_with(stream, "structuredContent")["result"]["structuredContent"]["value"] == "ann"
+    finally:
+        del hub.client.environ_base["HTTP_AUTHORIZATION"]
+
+
+def message_with(stream: Stream, word: str) -> dict[str, Any]:
+    """The first message of a stream that has a word in it."""
+    for frame in stream:
+        for message in sse_messages(frame):
+            if word in str(message):
+                return message
+    raise AssertionError(f"the stream ended without {word}")
+
+
+def test_a_caller_that_declines_gets_the_failure_of_the_call(hub: Hub, ann: Caller) -> None:
+    asked = run(ann, capabilities=URL_CLIENT)
+    ((key, _),) = asked.result["inputRequests"].items()
+    retry = {"inputResponses": {key: {"action": "decline"}}, "requestState": asked.result["requestState"]}
+    answer = run(ann, capabilities=URL_CLIENT, **retry)
+    assert value(answer) == "far.whoami: did not run: you did not connect your account"
+    assert answer.result["structuredContent"]["calls"][0]["refused"] is True
+
+
+def test_the_account_of_somebody_else_lets_no_run_go_on(hub: Hub, ann: Caller) -> None:
+    failure(run(ann))
+    head = waiting_run(hub, ann)
+    ben = caller_of(hub, signed_in(hub, next(NAMES)), "far")
+    store(ben.browser.client, "far", key_of("ben"))
+    assert value(run(ben)) == "ben"
+    assert runs(hub).lacks_account(head) and runs(hub).state_of(head) == "suspended"
+    store(ann.browser.client, "far", key_of("ann"))
+    assert ended(hub, head.id).value == "ann"
+
+
+def test_a_refused_key_waits_for_another_one(hub: Hub, keyed: Keyed, ann: Caller) -> None:
+    wrong = key_of("wrong")
+    keyed.refuse(wrong)
+    store(ann.browser.client, "far", wrong)
+    said = failure(run(ann))
+    assert "far refused your account at" in said
+    head = waiting_run(hub, ann)
+    store(ann.browser.client, "far", key_of("ann"))
+    assert ended(hub, head.id).value == "ann"
+
+
+def test_an_account_that_is_gone_again_is_asked_for_again(hub: Hub, ann: Caller) -> None:
+    code = f"{CODE}again = (await far.whoami())['result']\n[who, again]"
+    scripts = hub.app.parts.dispatcher.services.scripts
+    failure(run(ann, code))
+    head = waiting_run(hub, ann)
+    store(ann.browser.client, "far", key_of("ann"))
+    assert ended(hub, head.id).value == ["ann", "ann"]
+    disconnect(ann.browser.client, "far")
+    other = f"{CODE}print('again')\nwho"
+    assert "needs your own account" in failure(run(ann, other))
+    assert scripts.runs.heads()[0].accounts.endswith(":")
+
+
+def test_a_run_without_an_account_in_time_ends(hub: Hub, ann: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure(run(ann))
+    head = waiting_run(hub, ann)
+    now = runs(hub).approvals.now()
+    monkeypatch.setattr(runs(hub).approvals, "now", lambda: now + APPROVAL_SECONDS + 1)
+    assert runs(hub).state_of(head) == "expired"
+
+
+def test_the_account_may_be_connected_at_another_hub_on_the_same_store(keyed: Keyed, tmp_path: Path) -> None:
+    files = {"far.json": keyed.mount(listing={"scripts": "also"})}
+    first = shared_hub(tmp_path, files=files, store="sqlite")
+    second = shared_hub(tmp_path, store="sqlite")
+    try:
+        first.catalogue.hub.gate.wait_seconds = 0.0
+        ben, ann = (caller_of(first, signed_in(first, name), "far") for name in ("ben", "ann"))
+        store(ben.browser.client, "far", key_of("ben"))
+        until(lambda: "whoami" in tools_of(ann, "far"))
+        failure(run(ann))
+        (head,) = runs(second).heads()
+        assert runs(second).lacks_account(head)
+        browser = Browser(second)
+        browser.sign_in("ann")
+        store(browser.client, "far", key_of("ann"))
+        assert ended(first, head.id).value == ended(second, head.id).value == "ann"
+        assert value(run(Caller(second, browser, ann.token))) == "ann", "at the other hub"
+    finally:
+        second.close()
+        first.close()
+
+
+def test_a_run_that_waits_for_an_account_goes_on_after_a_restart(keyed: Keyed, tmp_path: Path) -> None:
+    files = {"far.json": keyed.mount(listing={"scripts": "also"})}
+    first = shared_hub(tmp_path, files=files, store="sqlite")
+    first.catalogue.hub.gate.wait_seconds = 0.0
+    ben, ann = (caller_of(first, signed_in(first, name), "far") for name in ("ben", "ann"))
+    store(ben.browser.client, "far", key_of("ben"))
+    until(lambda: "whoami" in tools_of(ann, "far"))
+    failure(run(ann))
+    (head,) = runs(first).heads()
+    first.close()
+    second = shared_hub(tmp_path, store="sqlite")
+    try:
+        browser = Browser(second)
+        browser.sign_in("ann")
+        again = Caller(second, browser, ann.token)
+        until(lambda: "whoami" in tools_of(again, "far"))
+        store(again.browser.client, "far", key_of("ann"))
+        assert ended(second, head.id).value == "ann"
+    finally:
+        second.close()
