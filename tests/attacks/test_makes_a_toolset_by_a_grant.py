@@ -146,6 +146,9 @@ def test_no_fields_give_a_maker_more(hub: Hub, ann: dict[str, str], fields: Any,
     answer = save(hub, ann, fields)
     assert answer.status_code in (400, 403) and stored(hub) == before, answer.text
     assert "the secret text" not in answer.text and "delete_secret" not in answer.text
+    put = do(hub, ann, "mine", "put", fields=json.dumps(fields))
+    assert put.status_code in (400, 403) and stored(hub) == before, put.text
+    assert "the secret text" not in put.text and "delete_secret" not in put.text
     tried = save(hub, ann, fields, action="try:status")
     assert "the secret text" not in tried.text and stored(hub) == before
     assert "the secret text" not in call(hub, ann, "status")
@@ -185,6 +188,54 @@ def test_a_form_for_one_name_does_not_save_under_another(hub: Hub, ann: dict[str
         404,
     )
     assert stored(hub, "other") is None
+
+
+def test_a_maker_puts_a_whole_toolset_and_rolls_it_back(hub: Hub, ann: dict[str, str]) -> None:
+    for fields in ({"include": ["git.status"]}, {"include": ["time.now"], "title": "Mine"}):
+        made = do(hub, ann, "mine", "put", fields=json.dumps({"kind": "toolset", **fields}))
+        assert made.status_code == 200, made.text
+        assert stored(hub) == {"kind": "toolset", "rights": "caller", **fields}
+    assert do(hub, ann, "mine", "rollback").status_code == 200
+    assert stored(hub)["include"] == ["git.status"]
+    shown = read_json(hub.client.get("/toolsets/mine.json", headers=ann))
+    assert shown["definition"] == stored(hub) and len(shown["versions"]) == 3
+
+
+def test_a_maker_rolls_back_to_no_version_that_gives_more(hub: Hub, ann: dict[str, str]) -> None:
+    """The name was another server of the operator before, and a toolset that gave rights."""
+    write(hub, "mine.py", SECRET)
+    (hub.servers / "mine.py").unlink()
+    write(hub, "mine.json", toolset(include=["hidden.read_secret"]))
+    write(hub, "mine.json", toolset(include=["hidden.read_secret"], rights="caller"))
+    write(hub, "mine.json", toolset(include=["git.status"], rights="caller"))
+    before = stored(hub)
+    shown = hub.client.get("/toolsets/mine.json", headers=ann)
+    assert "hidden" not in shown.text and "secret" not in shown.text
+    versions = read_json(shown)["versions"]
+    known = hub.catalogue.store.names.past("servers/mine")
+    assert len(versions) < len(known)
+    for number in range(len(known) + 2):
+        answer = do(hub, ann, "mine", "rollback", version=str(number))
+        if number != versions[0]["number"]:
+            assert answer.status_code in (400, 403, 404), (number, answer.text)
+        assert stored(hub) == before and "delete_secret" not in answer.text
+    for cid in {one.cid for one in known if one.cid} - {known[0].cid}:
+        assert do(hub, ann, "mine", "rollback", version=cid).status_code in (400, 403, 404)
+        assert stored(hub) == before
+
+
+def test_a_maker_puts_and_rolls_back_no_other_name(hub: Hub, ann: dict[str, str]) -> None:
+    fields = json.dumps({"kind": "toolset", "rights": "caller", "include": ["git.status"]})
+    for name in ("other", "hidden", "mcp", "git", "theirs"):
+        assert do(hub, ann, name, "put", fields=fields).status_code in (400, 401, 403, 404), name
+        assert do(hub, ann, name, "rollback", version="1").status_code in (400, 401, 403, 404), name
+    assert stored(hub, "other") is None and json.dumps(stored(hub, "theirs")) == json.dumps(json.loads(OF_OPERATOR))
+
+
+@pytest.mark.parametrize("fields", ["[]", "{", "null", '{"kind": "toolset"}', "1", '{"include": ["git.status"]}'])
+def test_what_is_no_toolset_is_not_put(hub: Hub, ann: dict[str, str], fields: str) -> None:
+    answer = do(hub, ann, "mine", "put", fields=fields)
+    assert answer.status_code == 400 and stored(hub) is None, answer.text
 
 
 def test_no_other_way_changes_the_configuration_for_a_maker(hub: Hub, ann: dict[str, str]) -> None:

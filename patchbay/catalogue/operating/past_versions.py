@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchbay.catalogue.operating.switching import check_changeable, check_not_of_room
 from patchbay.catalogue.saving import ServerEditor
@@ -110,6 +111,24 @@ def put_back(store: Store, folder: Path, name: str, version: PastVersion, now: P
     why = f"roll back to version {version.number}"
     ServerEditor(store, folder).names({SERVERS + name: version.cid}, who, why, {SERVERS + name: now.cid})
     return True
+
+
+def describe_version(one: PastVersion) -> dict[str, Any]:
+    """Return a version as a value of JSON."""
+    row = one.row
+    return {
+        "number": one.number,
+        "at": one.at,
+        "who": one.who,
+        "why": one.why,
+        "current": one.is_current,
+        "removed": row is None,
+        "version": one.version or None,
+        "cid": one.cid,
+        "definition": row.definition_cid if row is not None else None,
+        "configuration": row.config_cid if row is not None else None,
+        "enabled": row.enabled if row is not None else None,
+    }
 
 
 def _is_named(one: PastVersion, text: str) -> bool:

@@ -16,6 +16,13 @@ from patchbay.catalogue.aggregate.aggregate import Aggregate
 from patchbay.catalogue.aggregate.hub_listing import AggregateListing
 from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.new_servers import check_new, write_configuration
+from patchbay.catalogue.operating.past_versions import (
+    PastVersion,
+    describe_version,
+    find_previous,
+    find_version,
+    list_versions,
+)
 from patchbay.catalogue.operating.server_settings import read_settings, save_settings
 from patchbay.catalogue.operating.switching import check_changeable
 from patchbay.catalogue.operating.toolsets import (
@@ -23,13 +30,14 @@ from patchbay.catalogue.operating.toolsets import (
     DraftedToolset,
     ToolsetDrafts,
     as_pattern,
+    check_draft,
     describe_problem,
     to_text,
 )
 from patchbay.catalogue.servers.list_prices import describe_price, estimate_tokens, tool_prices
 from patchbay.catalogue.servers.server import Server, unknown_server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, UnknownServer
 from patchbay.patterns.entries import covers, fits, splits
 from patchbay.python_functions.script_texts import SCRIPT_ORIGIN, is_script_tool
 from patchbay.store import Store
@@ -38,7 +46,10 @@ from patchbay.suggestions import did_you_mean, find_similar_names
 ALL_SERVERS = "mcp"
 """The name of the list of all servers in the place of a toolset's."""
 
-ACTIONS = ("new", "add", "remove", "shape", "script")
+ACTIONS = ("new", "add", "remove", "shape", "script", "put", "rollback")
+
+MAX_VERSIONS = 50
+"""Versions of a toolset that are listed, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,8 @@ class ToolsetChange:
     `entries` are the tools to choose or to take out; `tool` is the one to shape, and `shape` what it shows then
     (`new_name`, `title`, `description`, `arguments`, `script`); `script` is the text of a new tool that is a script, by
     the name `tool`. `title` and `description` are those of a new toolset; `called` are entries of it that may not be
-    there any more.
+    there any more. `fields` are the whole configuration to put; `version` is the number or the content identifier of
+    the version to put back, empty for the previous one.
     """
 
     do: str
@@ -59,6 +71,8 @@ class ToolsetChange:
     description: str = ""
     called: tuple[str, ...] = ()
     script: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    version: str = ""
 
 
 class Servers(Protocol):
@@ -96,12 +110,71 @@ class Toolsets:
             self._change_list(change, who)
         elif change.do == "new":
             self.create(name, self.draft_new(name, change))
+        elif change.do == "put":
+            self._put(name, change.fields, who)
+        elif change.do == "rollback":
+            self._roll_back(name, change.version, who)
         else:
             server = self.find(name)
             base = self.base_of(server)
             self.save(server, self.draft_change(server, change), who, f"{change.do} on a toolset", base)
         self._refresh()
         return self.describe(name)
+
+    def _put(self, name: str, fields: Mapping[str, Any], who: str) -> None:
+        """Save the whole configuration of a toolset, which may be new. Raises ConfigError, and what `save` raises."""
+        if fields.get("kind") != TOOLSET:
+            raise ConfigError(name, "kind", f"expected {TOOLSET!r}: this writes toolsets alone")
+        before = self.find(name) if self._servers.find_any(name) is not None else None
+        drafted = self.drafts.draft(name, fields)
+        check_draft(drafted)
+        known = before.problems if before is not None else ()
+        for problem in drafted.problems:
+            if problem not in known:
+                raise ConfigError(name, problem.where, describe_problem(problem))
+        if before is None:
+            self.create(name, drafted)
+        else:
+            self.save(before, drafted, who, "put as a whole")
+
+    def _roll_back(self, name: str, version: str, who: str) -> None:
+        """Save the configuration of an earlier version; the current one stays as it is.
+
+        Raises ConfigError, InvalidParams, and what `save` raises.
+        """
+        server = self.find(name)
+        versions = list_versions(self._store, name)
+        target = find_version(versions, name, version) if version else find_previous(versions, name)
+        fields = self._fields_of_version(target)
+        if fields is None:
+            raise ConfigError(name, "", f"expected a version that is a toolset; {target.number} is another server")
+        drafted = self.drafts.draft(name, fields)
+        check_draft(drafted)
+        if target.cid != versions[0].cid:
+            self.save(server, drafted, who, f"roll back to version {target.number}")
+
+    def _fields_of_version(self, version: PastVersion) -> dict[str, Any] | None:
+        """Return the configuration of a version; None for one that is no toolset."""
+        if version.row is None or not version.row.is_configuration:
+            return None
+        found = json.loads(self._store.blobs.get(version.row.definition_cid))
+        return found if isinstance(found, dict) and found.get("kind") == TOOLSET else None
+
+    def versions(self, name: str) -> dict[str, Any]:
+        """Return the stored configuration of a toolset and its versions, the newest first; nothing of other servers.
+
+        A version that was a server of another kind is left out: who may change a toolset need not see it.
+        """
+        server = self._servers.find_any(name)
+        if server is None or server.kind != TOOLSET:
+            return {}
+        try:
+            found = list_versions(self._store, name)[:MAX_VERSIONS]
+            definition: dict[str, Any] = self.fields_of(server)
+        except (ConfigError, UnknownServer):
+            return {}  # the variable `mcps` has it
+        rows = [one for one in found if one.row is None or self._fields_of_version(one) is not None]
+        return {"definition": definition, "versions": [describe_version(one) for one in rows]}
 
     def find(self, name: str) -> Server:
         """Return a toolset. Raises UnknownServer with the nearest names, ConfigError for a server of another kind."""

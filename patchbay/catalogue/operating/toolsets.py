@@ -117,7 +117,7 @@ class ToolsetDrafts:
                 included.append(pattern)
                 added.append(pattern)
         drafted = self.draft(name, _without_empty(changed))
-        _check(drafted)
+        check_draft(drafted)
         for problem in drafted.problems:
             member, _, number = problem.where.partition(".")
             if member == "include" and number.isdigit() and included[int(number)] in added:
@@ -134,7 +134,7 @@ class ToolsetDrafts:
         if not changed.get("include") and not changed.get("tools"):
             raise ConfigError(name, "", f"expected one tool at least: `patchbay remove {name}` removes the toolset")
         drafted = self.draft(name, _without_empty(changed))
-        _check(drafted)
+        check_draft(drafted)
         return drafted
 
     def add_script(self, name: str, fields: Mapping[str, Any], tool: str, script: str) -> DraftedToolset:
@@ -145,7 +145,7 @@ class ToolsetDrafts:
             raise ConfigError(name, f"tools.{tool}", "expected another name: a tool of the toolset has this one")
         tools[tool] = {"script": script}
         drafted = self.draft(name, _without_empty(changed))
-        _check(drafted)
+        check_draft(drafted)
         wrong = drafted.problems_of(tool)
         if wrong:
             raise ConfigError(name, wrong[0].where, describe_problem(wrong[0]))
@@ -176,7 +176,7 @@ class ToolsetDrafts:
                 del named[key]
         changed["tools"][shown] = named["from"] if named.keys() == {"from"} else named
         drafted = self.draft(name, _without_empty(changed))
-        _check(drafted)
+        check_draft(drafted)
         wrong = drafted.problems_of(shown)
         if wrong:
             raise ConfigError(name, wrong[0].where, describe_problem(wrong[0]))
@@ -275,7 +275,7 @@ def _name_tool(name: str, fields: Fields, tool: str, tools: Mapping[str, Descrip
     return named
 
 
-def _check(drafted: DraftedToolset) -> None:
+def check_draft(drafted: DraftedToolset) -> None:
     """Raise ConfigError for a draft that could not be served."""
     if drafted.server is None:
         raise ConfigError("the toolset", drafted.where, drafted.fault)

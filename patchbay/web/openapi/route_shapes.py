@@ -375,7 +375,20 @@ SCHEMAS: dict[str, Schema] = {
         )
     ),
     "ScheduledRun": object_of(run=_RUN),
-    "Toolset": _TOOLSET,
+    "Toolset": with_optional(
+        _TOOLSET,
+        definition=_OBJECT,
+        versions=array_of(
+            object_of(
+                number=INTEGER,
+                at=UNIX,
+                **dict.fromkeys(("who", "why"), TEXT),
+                **dict.fromkeys(("current", "removed"), FLAG),
+                **dict.fromkeys(("version", "cid", "definition", "configuration"), nullable(TEXT)),
+                enabled=nullable(FLAG),
+            )
+        ),
+    ),
     "Toolsets": object_of(toolsets=array_of(_TOOLSET)),
     "DraftedToolset": object_of(name=TEXT),
     "Keys": object_of(

@@ -160,9 +160,15 @@ SERVER_CHANGES = (
     Route(
         "POST",
         "/toolsets/<name>",
-        "Change a toolset (`do` is new, add, remove, shape or script; `entries` are lines), or check or save its form.",
+        "Change a toolset (`do` is new, add, remove, shape, script, put or rollback; `entries` are lines), or check or"
+        " save its form.",
         schema_ref("Toolset"),
-        body=form_body("csrf", do="", entries="", tool="", shape="", title="", description="", called="", script=""),
+        body=form_body(
+            "csrf",
+            **dict.fromkeys(("do", "entries", "tool", "shape", "title", "description", "called", "script"), ""),
+            fields="",
+            version="",
+        ),
         status=(200, 303),
         operator=True,
     ),

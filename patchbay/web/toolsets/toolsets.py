@@ -121,7 +121,8 @@ class _ToolsetsViews:
         """GET /toolsets/<name>: the form of a toolset; as JSON its tools with their prices. Raises UnknownServer."""
         self._check_reader(name)
         if is_json_address() or wants_json(request.headers.get("Accept", "")) or name == ALL_SERVERS:
-            return self._answer("toolset_list.html", self._toolsets.describe(name))
+            found = {**self._toolsets.describe(name), **self._toolsets.versions(name)}
+            return self._answer("toolset_list.html", found)
         try:
             server = self._toolsets.find(name)
         except ConfigError:
@@ -485,16 +486,24 @@ def _read_shown(fields: dict[str, str], stored: dict[str, Any]) -> dict[str, Any
 
 def _read_change(fields: dict[str, str]) -> ToolsetChange:
     """Return the change that a command sent. Raises InvalidParams."""
-    try:
-        shape = orjson.loads(fields.get("shape") or "{}")
-    except orjson.JSONDecodeError as problem:
-        raise InvalidParams(f"shape must be a JSON object; {problem}") from problem
-    if not isinstance(shape, dict) or not shape.keys() <= _SHAPE.keys():
+    shape, whole = _read_object(fields, "shape"), _read_object(fields, "fields")
+    if not shape.keys() <= _SHAPE.keys():
         raise InvalidParams(f"shape must be a JSON object with {', '.join(_SHAPE)}")
     entries, called = (tuple(filter(None, fields.get(key, "").split("\n"))) for key in ("entries", "called"))
-    texts = {key: fields.get(key, "") for key in ("title", "description")}
-    script = fields.get("script", "")
-    return ToolsetChange(fields["do"], entries, fields.get("tool", ""), shape, **texts, called=called, script=script)
+    texts = {key: fields.get(key, "") for key in ("title", "description", "script", "version")}
+    tool = fields.get("tool", "")
+    return ToolsetChange(fields["do"], entries, tool, shape, called=called, fields=whole, **texts)
+
+
+def _read_object(fields: dict[str, str], key: str) -> dict[str, Any]:
+    """Return the JSON object that a field has; an empty one without the field. Raises InvalidParams."""
+    try:
+        found = orjson.loads(fields.get(key) or "{}")
+    except orjson.JSONDecodeError as problem:
+        raise InvalidParams(f"{key} must be a JSON object; {problem}") from problem
+    if not isinstance(found, dict):
+        raise InvalidParams(f"{key} must be a JSON object")
+    return found
 
 
 def toolsets_blueprint(site: Site) -> Blueprint:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import click
@@ -26,6 +26,7 @@ from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetCha
 from patchbay.cli.completion import complete_chosen_tool, complete_origin, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
+from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere
 from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
@@ -82,6 +83,7 @@ def toolset_group() -> None:
 @click.option("--from-calls", "since", metavar="WHEN", help="Choose the tools that were called since then: 2h, 7d.")
 @click.option("--by", "principal", metavar="PRINCIPAL", help="With --from-calls: only calls of this principal.")
 @click.option("--from-key", "key", metavar="NAME", help="Choose the tools of /mcp that this key may call.")
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
 def new_command(
@@ -94,18 +96,23 @@ def new_command(
     since: str | None,
     principal: str | None,
     key: str | None,
+    elsewhere: GivenHub,
     **_: Any,
 ) -> None:
     """Make the toolset NAME of TOOLS: `git.git_log`, `git/git_log`, `git.*`, or `git` for all tools of a server."""
     with exit_on_error():
-        settings = load_hub_settings(context)
+        hub = find_hub_elsewhere(elsewhere)
         if principal and not since:
             raise ConfigError("--by", "", "expected --from-calls too: it says whose calls count")
+        if hub is not None and (since or key):
+            raise ConfigError("--at", "", "expected no --from-calls and --from-key: they read the data of the own hub")
+        settings = load_hub_settings(context)
         called = tuple(find_called_tools(settings, since, principal)) if since else ()
         called += tuple(find_tools_of_key(settings, key)) if key else ()
         change = ToolsetChange("new", tools, title=title, description=description, called=called)
-        _show(_apply(load_hub_settings(context), name, change))
-        write_note(f"Undo: patchbay remove {quote_word(name)}")
+        _show(_apply(context, hub, name, change))
+        if hub is None:
+            write_note(f"Undo: patchbay remove {quote_word(name)}")
 
 
 @toolset_group.command("add", epilog=with_examples("patchbay toolset add release greeter.greet", after=RELEASE))
@@ -119,47 +126,59 @@ def new_command(
     metavar="NAME",
     help="With --script: the name of the tool [default that of the function].",
 )
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
 def add_command(
-    context: click.Context, /, name: str, tools: tuple[str, ...], script: Path | None, tool: str, **_: Any
+    context: click.Context,
+    /,
+    name: str,
+    tools: tuple[str, ...],
+    script: Path | None,
+    tool: str,
+    elsewhere: GivenHub,
+    **_: Any,
 ) -> None:
     """Choose more TOOLS for the toolset NAME; with `mcp`, put a server that ships with the hub into its list."""
     with exit_on_error():
-        settings = load_hub_settings(context)
+        hub = find_hub_elsewhere(elsewhere)
         if not tools and script is None:
             raise ConfigError("TOOLS", "", "expected at least one tool, such as git.git_log, or --script FILE")
         if tool and script is None:
             raise ConfigError("--as", "", "expected --script too: `patchbay toolset rename` renames other tools")
-        found: Answer = _apply(settings, name, ToolsetChange("add", tools)) if tools else {}
+        found: Answer = _apply(context, hub, name, ToolsetChange("add", tools)) if tools else {}
         if script is not None:
             code, function = _read_script(script)
-            found = _apply(settings, name, ToolsetChange("script", tool=tool or function, script=code))
+            found = _apply(context, hub, name, ToolsetChange("script", tool=tool or function, script=code))
         _show(found)
 
 
 @toolset_group.command("remove", epilog=with_examples("patchbay toolset remove release greet", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
 @click.argument("tools", nargs=-1, required=True, shell_complete=complete_chosen_tool)
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
-def remove_command(context: click.Context, /, name: str, tools: tuple[str, ...], **_: Any) -> None:
+def remove_command(context: click.Context, /, name: str, tools: tuple[str, ...], elsewhere: GivenHub, **_: Any) -> None:
     """Take TOOLS out of the toolset NAME: by their names there, or as `git.git_log`, `git.*`."""
     with exit_on_error():
-        _show(_apply(load_hub_settings(context), name, ToolsetChange("remove", tools)))
+        _show(_apply(context, find_hub_elsewhere(elsewhere), name, ToolsetChange("remove", tools)))
 
 
 @toolset_group.command("rename", epilog=with_examples("patchbay toolset rename release greet hello", after=RELEASE))
 @click.argument("name", shell_complete=complete_server)
 @click.argument("tool", shell_complete=complete_chosen_tool)
 @click.argument("new_name")
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
-def rename_command(context: click.Context, /, name: str, tool: str, new_name: str, **_: Any) -> None:
+def rename_command(
+    context: click.Context, /, name: str, tool: str, new_name: str, elsewhere: GivenHub, **_: Any
+) -> None:
     """Call the tool TOOL of the toolset NAME by NEW_NAME."""
     with exit_on_error():
         change = ToolsetChange("shape", tool=tool, shape={"new_name": new_name})
-        _show(_apply(load_hub_settings(context), name, change))
+        _show(_apply(context, find_hub_elsewhere(elsewhere), name, change))
 
 
 @toolset_group.command(
@@ -173,6 +192,7 @@ def rename_command(context: click.Context, /, name: str, tool: str, new_name: st
 @click.option("--default", "defaults", multiple=True, metavar="ARGUMENT=VALUE", help="Give a default. Repeatable.")
 @click.option("--free", multiple=True, metavar="ARGUMENT", help="Leave an argument as it is at the origin. Repeatable.")
 @click.option("--script", type=SCRIPT_FILE, help="Give a tool that is a script this one.")
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
 def set_command(
@@ -186,6 +206,7 @@ def set_command(
     defaults: tuple[str, ...],
     free: tuple[str, ...],
     script: Path | None,
+    elsewhere: GivenHub,
     **_: Any,
 ) -> None:
     """Change what the tool TOOL of the toolset NAME shows, and fix its arguments. A VALUE is JSON, or a text."""
@@ -196,7 +217,7 @@ def set_command(
         shape = {"title": title, "description": description, "arguments": arguments or None}
         shape |= {"script": _read_script(script)[0] if script is not None else None}
         change = ToolsetChange("shape", tool=tool, shape={key: one for key, one in shape.items() if one is not None})
-        _show(_apply(load_hub_settings(context), name, change))
+        _show(_apply(context, find_hub_elsewhere(elsewhere), name, change))
 
 
 @toolset_group.command(
@@ -204,38 +225,64 @@ def set_command(
 )
 @click.argument("name", shell_complete=complete_server)
 @JSON
+@click.option("--definition", "as_definition", is_flag=True, help="Print its configuration, for `toolset put`.")
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
-def show_command(context: click.Context, /, name: str, as_json: bool, **_: Any) -> None:
+def show_command(
+    context: click.Context, /, name: str, as_json: bool, as_definition: bool, elsewhere: GivenHub, **_: Any
+) -> None:
     """Show the tools of a toolset, of any server, or of `mcp`, with the bytes and tokens of each and of the list."""
     with exit_on_error():
-        settings = load_hub_settings(context)
-        hub = find_running_hub(settings)
-        found: Answer | None
-        if hub is None:
-            with _opened(settings) as toolsets:
-                found = toolsets.describe(name)
-        else:
-            found = hub.get(f"{PAGE}/{quote(name, safe='')}.json")
-            if found is None:
-                with _opened(settings) as toolsets:
-                    found = toolsets.describe(name)
+        found = _describe(context, find_hub_elsewhere(elsewhere), name)
+        if as_definition:
+            if "definition" not in found:
+                raise ConfigError(
+                    name, "", "expected a toolset with a configuration of its own: --definition prints it"
+                )
+            click.echo(json.dumps(found["definition"], indent=2, ensure_ascii=False))
+            return
         _show(found, as_json)
+
+
+@toolset_group.command(
+    "put",
+    epilog=with_examples(
+        "patchbay toolset show release --definition > release.json",
+        "patchbay toolset put release release.json",
+        after=RELEASE,
+    ),
+)
+@click.argument("name", shell_complete=complete_server)
+@click.argument("file", type=click.File("rb"))
+@with_hub_elsewhere
+@with_hub
+@click.pass_context
+def put_command(context: click.Context, /, name: str, file: IO[bytes], elsewhere: GivenHub, **_: Any) -> None:
+    """Make FILE the whole configuration of the toolset NAME, which may be a new one; FILE - is standard input."""
+    with exit_on_error():
+        try:
+            fields = orjson.loads(file.read())
+        except orjson.JSONDecodeError as problem:
+            raise ConfigError(file.name, "", f"expected the JSON of a toolset: {problem}") from problem
+        if not isinstance(fields, dict):
+            raise ConfigError(file.name, "", "expected the JSON object of a toolset")
+        _show(_apply(context, find_hub_elsewhere(elsewhere), name, ToolsetChange("put", fields=fields)))
 
 
 @toolset_group.command("list", epilog=with_examples("patchbay toolset list"))
 @JSON
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
-def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
+def list_command(context: click.Context, /, as_json: bool, elsewhere: GivenHub, **_: Any) -> None:
     """List the toolsets, and the list of all servers, each with its price."""
     with exit_on_error():
-        settings = load_hub_settings(context)
-        hub = find_running_hub(settings)
+        hub = find_hub_elsewhere(elsewhere) or find_running_hub(load_hub_settings(context))
         if hub is not None:
             found = hub.get(f"{PAGE}.json")["toolsets"]
         else:
-            with _opened(settings) as toolsets:
+            with _opened(load_hub_settings(context)) as toolsets:
                 found = toolsets.list_all()
         if as_json:
             click.echo(json.dumps(found, indent=2, ensure_ascii=False))
@@ -304,16 +351,32 @@ def find_tools_of_key(settings: Settings, name: str) -> list[str]:
     return found
 
 
-def _apply(settings: Settings, name: str, change: ToolsetChange) -> Answer:
-    """Make a change in the running hub, else in the folders of the hub; return what the toolset has then."""
+def _describe(context: click.Context, elsewhere: HubElsewhere | None, name: str) -> Answer:
+    """Return what a toolset has, with its configuration and its versions where it is one."""
+    path = f"{PAGE}/{quote(name, safe='')}.json"
+    if elsewhere is not None:
+        return dict(elsewhere.get(path))
+    settings = load_hub_settings(context)
     hub = find_running_hub(settings)
+    found: Answer | None = hub.get(path) if hub is not None else None
+    if found is None:
+        with _opened(settings) as toolsets:
+            found = {**toolsets.describe(name), **toolsets.versions(name)}
+    return found
+
+
+def _apply(context: click.Context, elsewhere: HubElsewhere | None, name: str, change: ToolsetChange) -> Answer:
+    """Make a change in a hub elsewhere or the running one, else in the folders of the own hub; return what is then."""
+    settings = load_hub_settings(context)
+    hub = elsewhere or find_running_hub(settings)
     if hub is None:
         with _opened(settings, is_change=True) as toolsets:
             return toolsets.apply(name, change, CHANGED_BY)
-    fields = {"do": change.do, "entries": "\n".join(change.entries), "tool": change.tool}
-    fields["script"] = change.script
+    fields = {"do": change.do, "entries": "\n".join(change.entries), "tool": change.tool, "script": change.script}
     fields["called"] = "\n".join(change.called)
     fields |= {"shape": orjson.dumps(change.shape).decode(), "title": change.title, "description": change.description}
+    if change.fields:
+        fields["fields"] = json.dumps(change.fields, ensure_ascii=False)
     found: Answer = hub.post(f"{PAGE}/{quote(name, safe='')}", fields)
     return found
 

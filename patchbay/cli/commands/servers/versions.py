@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import unified_diff
 from typing import Any
+from urllib.parse import quote
 
 import click
 import orjson
@@ -19,6 +20,7 @@ import orjson
 from patchbay import exit_codes
 from patchbay.catalogue.operating.past_versions import (
     PastVersion,
+    describe_version,
     find_previous,
     find_version,
     list_versions,
@@ -27,6 +29,7 @@ from patchbay.catalogue.operating.past_versions import (
 from patchbay.cli.completion import complete_server, complete_version
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
+from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere
 from patchbay.cli.messages import format_rows, make_printable, quote_word
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
@@ -39,6 +42,9 @@ from patchbay.web.rendering.highlighting import format_readable
 from patchbay.web.rendering.templates import shorten_cid
 
 CHANGED = f"{exit_codes.GREETER} and changes of its file"
+
+TOOLSETS = "/toolsets"
+"""The pages of toolsets of a hub, and what commands send to them."""
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 """The colour of a line of a comparison on a terminal, by its first character."""
@@ -62,18 +68,24 @@ class _OpenedStore:
 )
 @click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each version.")
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
-def versions_command(context: click.Context, /, name: str, as_json: bool, **_: Any) -> None:
+def versions_command(context: click.Context, /, name: str, as_json: bool, elsewhere: GivenHub, **_: Any) -> None:
     """List the versions of the server NAME, the newest first.
 
     Each has its number, time, author and reason. The last column ends the address of the version, `/mcp/NAME@VERSION`.
     """
-    with exit_on_error(), _opened(context) as place:
-        found = list_versions(place.store, name, place.names)
+    with exit_on_error():
+        hub = find_hub_elsewhere(elsewhere)
+        if hub is not None:
+            found = _read_versions(hub, name)
+        else:
+            with _opened(context) as place:
+                found = [describe_version(one) for one in list_versions(place.store, name, place.names)]
         if as_json:
             for one in found:
-                click.echo(orjson.dumps(_describe(one)))
+                click.echo(orjson.dumps(one))
             return
         rows: list[tuple[str, ...]] = [("NUMBER", "TIME", "WHO", "WHY", "VERSION")]
         click.echo(format_rows(rows + [_make_row(one) for one in found]))
@@ -105,7 +117,11 @@ def diff_command(context: click.Context, /, name: str, a: str | None, b: str | N
         parts = list(_compare(place.store, old, new))
     if as_json:
         texts = [{"text": label, "lines": lines} for label, lines in parts]
-        click.echo(orjson.dumps({"server": name, "old": _describe(old), "new": _describe(new), "differences": texts}))
+        click.echo(
+            orjson.dumps(
+                {"server": name, "old": describe_version(old), "new": describe_version(new), "differences": texts}
+            )
+        )
     elif not parts:
         click.echo(f"The versions {old.number} and {new.number} of {name} are equal.")
     for _label, lines in () if as_json else parts:
@@ -121,15 +137,48 @@ def diff_command(context: click.Context, /, name: str, a: str | None, b: str | N
 )
 @click.argument("name", shell_complete=complete_server)
 @click.argument("version", required=False, shell_complete=complete_version)
+@with_hub_elsewhere
 @with_hub
 @click.pass_context
-def rollback_command(context: click.Context, /, name: str, version: str | None, **_: Any) -> None:
+def rollback_command(context: click.Context, /, name: str, version: str | None, elsewhere: GivenHub, **_: Any) -> None:
     """Put an earlier version of the server NAME back.
 
     Its files in the servers folder change too. Without VERSION, the previous version comes back. VERSION is a number of
     `patchbay versions`, or a content identifier. The rollback is a new version, which can be rolled back too.
     """
-    with exit_on_error(), _opened(context, is_change=True) as place:
+    with exit_on_error():
+        hub = find_hub_elsewhere(elsewhere)
+        if hub is not None:
+            _roll_back_elsewhere(hub, name, version)
+        else:
+            _roll_back(context, name, version)
+
+
+def _roll_back_elsewhere(hub: HubElsewhere, name: str, version: str | None) -> None:
+    """Put an earlier version of a toolset of a hub elsewhere back. Raises ConfigError without an earlier one."""
+    versions = _read_versions(hub, name)
+    earlier = [one for one in versions if not one["removed"] and one["cid"] != versions[0]["cid"]]
+    if version is None and not earlier:
+        raise ConfigError(name, "", "expected an earlier version: it has only one")
+    target = version if version is not None else str(earlier[0]["number"])
+    hub.post(f"{TOOLSETS}/{quote(name, safe='')}", {"do": "rollback", "version": target})
+    undo = f"patchbay rollback {quote_word(name)} {versions[0]['number']} --at {quote_word(hub.url)}"
+    click.echo(f"{name} is as it was in version {target}. Undo: {undo}, with the same --header")
+
+
+def _read_versions(hub: HubElsewhere, name: str) -> list[dict[str, Any]]:
+    """Return the versions of a toolset of a hub elsewhere. Raises ConfigError for another server."""
+    found = hub.get(f"{TOOLSETS}/{quote(name, safe='')}.json").get("versions")
+    if not found:
+        raise ConfigError(
+            name, "", "expected a toolset: of a hub elsewhere, this command knows the versions of toolsets"
+        )
+    return list(found)
+
+
+def _roll_back(context: click.Context, name: str, version: str | None) -> None:
+    """Put an earlier version of a server of the own hub back."""
+    with _opened(context, is_change=True) as place:
         versions = list_versions(place.store, name, place.names)
         now = versions[0]
         target = find_version(versions, name, version) if version is not None else find_previous(versions, name)
@@ -197,28 +246,11 @@ def _read_lines(store: Store, cid: str | None) -> list[str]:
     )
 
 
-def _describe(one: PastVersion) -> dict[str, Any]:
-    """Return a version as a JSON object."""
-    row = one.row
-    return {
-        "number": one.number,
-        "at": one.at,
-        "who": one.who,
-        "why": one.why,
-        "current": one.is_current,
-        "removed": row is None,
-        "version": one.version or None,
-        "cid": one.cid,
-        "definition": row.definition_cid if row is not None else None,
-        "configuration": row.config_cid if row is not None else None,
-        "enabled": row.enabled if row is not None else None,
-    }
-
-
-def _make_row(one: PastVersion) -> tuple[str, ...]:
-    version = "removed" if one.row is None else shorten_cid(one.version)
-    mark = " (current)" if one.is_current else ""
-    return str(one.number), _clock(one.at), make_printable(one.who), make_printable(one.why), version + mark
+def _make_row(one: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a version, which is a value of JSON."""
+    version = "removed" if one["removed"] else shorten_cid(one["version"])
+    mark = " (current)" if one["current"] else ""
+    return str(one["number"]), _clock(one["at"]), make_printable(one["who"]), make_printable(one["why"]), version + mark
 
 
 def _clock(at: float) -> str:
