@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from patchbay.activity.records import Filter
+from patchbay.protocol.script_replays import replay_run
 from patchbay.scripting.front import KEPT_AS
 from tests.hubs import Hub
 from tests.scripting.asking import answered, ask, asking_hub, questions
@@ -23,7 +24,7 @@ from tests.waiting import BOUND, until
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    found = asking_hub(tmp_path_factory.mktemp("asking"))
+    found = asking_hub(tmp_path_factory.mktemp("asking"), activity_contents="keep")
     yield found
     found.close()
 
@@ -160,3 +161,20 @@ def test_the_page_of_the_run_says_that_a_tool_asked(hub: Hub, tmp_path: Path) ->
     assert "waits for a person" in page and "its tool asked a question" in page
     assert value(ask(hub, tmp_path, **answered(asked, "Ann"))) == "A1 for Ann"
     assert ended(hub, head.id).value == "A1 for Ann"
+
+
+def test_a_run_with_a_question_is_repeated_against_its_records_without_asking(hub: Hub, tmp_path: Path) -> None:
+    asked = ask(hub, tmp_path)
+    run = ask(hub, tmp_path, **answered(asked, "Ann")).result["structuredContent"]["run"]
+
+    def outcomes() -> list[str]:
+        found = hub.activity.recent(Filter(run=run), 100).records
+        return sorted(one.outcome for one in found if one.number)
+
+    until(lambda: outcomes() == ["input_required", "ok", "ok", "ok"], "the records")
+    until(
+        lambda: hub.activity.recent(Filter(run=run, tool="run_script")).records[0].way == "resumed", "the last record"
+    )
+    found = replay_run(hub.app.parts.dispatcher.services, run)
+    assert found.differences == () and not found.is_partial
+    assert words(tmp_path, "booked") == ["A1:Ann"]
