@@ -155,7 +155,8 @@ class ScriptRuns:
             call.run_depth -= 1
             with self._lock:
                 budget.runs -= 1
-                if not budget.runs:
+                # A run that was suspended may go on here before the thread that suspended it comes to this line.
+                if not budget.runs and self._budgets.get(call.run) is budget:
                     del self._budgets[call.run]
 
 

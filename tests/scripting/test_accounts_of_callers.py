@@ -83,6 +83,22 @@ def test_the_run_waits_for_the_account_and_goes_on_without_its_caller(hub: Hub, 
     assert value(run(ann)) == "ann"
 
 
+def test_a_run_may_go_on_and_end_before_the_request_that_suspended_it(
+    hub: Hub, ann: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = runs(hub)
+    whole = known.suspend
+
+    def suspend(*given: Any) -> Any:
+        head = whole(*given)
+        store(ann.browser.client, "far", key_of("ann"))
+        ended(hub, head.id)
+        return head
+
+    monkeypatch.setattr(known, "suspend", suspend)
+    assert value(run(ann)) == "ann"
+
+
 def test_a_client_that_opens_pages_is_asked_and_gets_the_value(hub: Hub, ann: Caller) -> None:
     asked = run(ann, capabilities=URL_CLIENT)
     ((key, question),) = asked.result["inputRequests"].items()
