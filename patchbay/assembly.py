@@ -51,6 +51,7 @@ from patchbay.kinds.program_places import program_places
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.pins.records import default_changes
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_webhook_ended
@@ -63,7 +64,6 @@ from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.calling import ScheduledCalls
 from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.script_calls import ScriptCallMaker, run_saved_script
-from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.protocol.webhooks.delivery import WebhookDelivery

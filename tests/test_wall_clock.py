@@ -17,7 +17,7 @@ from patchbay.catalogue.contents.results import Results, key_in_query
 from patchbay.cid import cid_of
 from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.messages.versions import REVISIONS
-from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.protocol.tasks.records import TaskStore
 from patchbay.stores.memory import MemoryStore
 from tests.source_modules import Module, read

@@ -32,9 +32,9 @@ from patchbay.errors import (
 from patchbay.events import Ask, Detach, Done, Event, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.messages.callers import Caller
+from patchbay.protocol.admission.headers import annotated, check_parameters
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.completion import without_hidden
-from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.jobs.deferring import defer, is_job
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext

@@ -21,7 +21,7 @@ from patchbay.catalogue.servers.server import Server
 from patchbay.errors import MethodNotFound, PatchbayError, UnknownServer
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
-from patchbay.protocol.admission import admit
+from patchbay.protocol.admission.admission import admit
 from patchbay.protocol.calls import Answers, relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference

@@ -15,6 +15,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.jobs.jobs import Jobs
 from patchbay.protocol.lists import Lists
@@ -23,7 +24,6 @@ from patchbay.protocol.resuming import ResumedScripts
 from patchbay.protocol.run_tool import Reference
 from patchbay.protocol.running_requests import RunningRequests
 from patchbay.protocol.schedules.scheduler import Scheduler
-from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.protocol.webhooks.sending import Sender

@@ -20,7 +20,7 @@ from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Failure, Request, Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.messages.versions import LEGACY, MODERN
-from patchbay.protocol.admission import CAPABILITIES, VERSION
+from patchbay.protocol.admission.admission import CAPABILITIES, VERSION
 from patchbay.protocol.dispatch import Dispatcher
 
 WAY = "replay"

@@ -20,7 +20,7 @@ from patchbay.client.connection.plain_session import is_plain_header
 from patchbay.client.errors import Unreachable
 from patchbay.errors import NO_SESSION, HeaderMismatch
 from patchbay.jsonrpc import Id, dump_json, load_json, readable_id
-from patchbay.protocol.headers import NAMED_BY, annotated
+from patchbay.protocol.admission.headers import NAMED_BY, annotated
 
 CONNECT_SECONDS = 10.0
 """Limit on the seconds of opening a connection to the hub. An answer has no limit here: each call has a deadline."""

@@ -30,7 +30,7 @@ from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession
 from patchbay.messages.versions import Revision
-from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.store import Store

@@ -22,7 +22,7 @@ from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Result, Sign, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
-from patchbay.protocol.admission import claims, modern_header
+from patchbay.protocol.admission.admission import claims, modern_header
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import is_too_large

@@ -22,8 +22,8 @@ from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, Unknow
 from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.messages.callers import LegacySession, TransportInfo
+from patchbay.protocol.admission.handshake import ConnectionState
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.streams.legacy_channels import Channel

@@ -12,7 +12,7 @@ from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure, message, readable_id
 from patchbay.messages.callers import TransportInfo
 from patchbay.messages.versions import Revision
-from patchbay.protocol.admission import assumed
+from patchbay.protocol.admission.admission import assumed
 from patchbay.protocol.dispatch import Dispatcher
 
 MAX_MESSAGES = 100

@@ -28,8 +28,8 @@ from patchbay.jsonrpc import (
     readable_id,
 )
 from patchbay.messages.callers import LegacySession
+from patchbay.protocol.admission.handshake import AT_ONCE, ConnectionState
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.handshake import AT_ONCE, ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.translate import not_served
 from patchbay.views.sse import MAX_EVENT_BYTES

@@ -1,7 +1,7 @@
 """MCP over a pair of byte streams, one JSON message a line, in all five revisions.
 
-`protocol/handshake.py` decides the era and enforces the handshake; the dispatcher makes the answers. In a session the
-pipe also carries the notifications about changes.
+`protocol/admission/handshake.py` decides the era and enforces the handshake; the dispatcher makes the answers. In a
+session the pipe also carries the notifications about changes.
 Source: MCP specification, basic/transports (stdio).
 """
 
@@ -18,8 +18,8 @@ from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause, wait_blocking
 from patchbay.jsonrpc import Failure, encode, parse, readable_id
 from patchbay.messages.callers import LegacySession, TransportInfo, is_owner
+from patchbay.protocol.admission.handshake import ConnectionState
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.translate import not_served

@@ -15,7 +15,7 @@ from patchbay.errors import ContentError, UnknownSession
 from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.messages.callers import LegacySession
 from patchbay.messages.versions import REVISIONS
-from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import GONE, NOT_KEPT, Recorder, Replay
 from patchbay.stores.memory import MemoryStore

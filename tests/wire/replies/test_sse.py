@@ -16,7 +16,7 @@ from patchbay.events import Pause
 from patchbay.jsonrpc import Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.messages.versions import REVISIONS
-from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 from patchbay.wire.replies.sse import Body, stream_body

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.errors import HeaderMismatch
-from patchbay.protocol.headers import annotated, check_parameters, decoded
+from patchbay.protocol.admission.headers import annotated, check_parameters, decoded
 from tests.hubs import MODERN, Hub, modern_request
 
 CONFIG = """{"tools": {"where": {"function": "where", "inputSchema": {"type": "object", "properties": {

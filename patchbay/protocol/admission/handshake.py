@@ -12,8 +12,8 @@ from patchbay.errors import InvalidRequest, PatchbayError, UnsupportedVersion
 from patchbay.jsonrpc import Message, Notification, Request
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.messages.versions import MODERN, REVISIONS
-from patchbay.protocol.admission import admit_legacy, admit_modern, claims
-from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.admission.admission import admit_legacy, admit_modern, claims
+from patchbay.protocol.admission.sessions import Sessions
 
 AT_ONCE = frozenset(
     {

@@ -15,8 +15,8 @@ from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Notification, Request
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.messages.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
-from patchbay.protocol.headers import check_routing
-from patchbay.protocol.sessions import Sessions
+from patchbay.protocol.admission.headers import check_routing
+from patchbay.protocol.admission.sessions import Sessions
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION = PREFIX + "protocolVersion"

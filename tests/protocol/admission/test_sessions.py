@@ -9,8 +9,8 @@ import pytest
 from patchbay.activation import CancelFlag
 from patchbay.errors import UnknownSession
 from patchbay.messages.versions import REVISIONS
+from patchbay.protocol.admission.sessions import Sessions
 from patchbay.protocol.running_requests import RunningRequests
-from patchbay.protocol.sessions import Sessions
 from patchbay.store import Journal
 from patchbay.stores.memory import MemoryStore
 from tests.waiting import until
