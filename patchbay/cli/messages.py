@@ -19,7 +19,7 @@ from patchbay.terminal import choose_color
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _TYPED = "patchbay.typed"
-COMPLETION = "patchbay.cli.completion"
+COMPLETION = "patchbay.cli.completion.values"
 """The module that a shell's question for completion needs."""
 
 WORDS_OF_OTHERS = {

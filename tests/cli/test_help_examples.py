@@ -20,7 +20,7 @@ import pytest
 
 from patchbay.assets import REFERENCE_TEMPLATES
 from patchbay.cli import jn, main
-from patchbay.cli.completion import LOCAL, complete_removed, complete_server
+from patchbay.cli.completion.values import LOCAL, complete_removed, complete_server
 from patchbay.client.rooms.address import RoomAddress, is_room_name
 from tests.cli.test_client_docs import every
 

@@ -15,7 +15,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.caller_accounts.credentials import KEY, PAGE
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import errors_as_sentence
 from patchbay.cli.messages import fail, format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help

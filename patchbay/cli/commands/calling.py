@@ -9,7 +9,7 @@ import click
 
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
 from patchbay.cli.commands.pipelines import with_style, write_records
-from patchbay.cli.completion import complete_address, complete_call, complete_prompt, complete_uri
+from patchbay.cli.completion.values import complete_address, complete_call, complete_prompt, complete_uri
 from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.files.arguments import split_files
 from patchbay.cli.files.results import save_contents

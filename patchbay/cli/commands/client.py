@@ -48,7 +48,7 @@ CLIENT = {
         "Manage profiles: addresses of servers, with contracts.",
     ),
     "completion": LateCommand(
-        "patchbay.cli.completion:completion",
+        "patchbay.cli.completion.values:completion",
         "Print the script for completion in SHELL.",
     ),
 }

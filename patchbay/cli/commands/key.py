@@ -18,7 +18,7 @@ from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.access.secrets.records import list_names
 from patchbay.access.stored_key_id import find_problem, replace_key
 from patchbay.cli.commands.client import CONTEXT
-from patchbay.cli.completion import complete_key
+from patchbay.cli.completion.values import complete_key
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help

@@ -19,7 +19,7 @@ from patchbay import exit_codes
 from patchbay.caller_accounts.credentials import CALLER, HUB
 from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
-from patchbay.cli.completion import complete_address, complete_server
+from patchbay.cli.completion.values import complete_address, complete_server
 from patchbay.cli.messages import quote_word
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines

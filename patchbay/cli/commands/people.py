@@ -14,7 +14,7 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.providers.invited import InvitedPeople, in_one_form
 from patchbay.access.providers.provider import find_provider
-from patchbay.cli.completion import complete_person
+from patchbay.cli.completion.values import complete_person
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help

@@ -15,7 +15,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail, make_printable, quote_word
 from patchbay.cli.options import load_settings, with_settings_in_help

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from patchbay.cli.client_session import ClientSession, with_session
-from patchbay.cli.completion import complete_address
+from patchbay.cli.completion.values import complete_address
 from patchbay.cli.records.ndjson import (
     STDIO,
     TABLE_ENDING,

@@ -26,7 +26,7 @@ from patchbay.cli.commands.profile import (
     profile,
     try_references,
 )
-from patchbay.cli.completion import complete_address
+from patchbay.cli.completion.values import complete_address
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import program_name, write_note
 from patchbay.cli.records.ndjson import open_standard_input, parse_object

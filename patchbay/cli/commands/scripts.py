@@ -12,7 +12,7 @@ import orjson
 
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
 from patchbay.cli.commands.pipelines import with_style, write_records
-from patchbay.cli.completion import complete_address, complete_server
+from patchbay.cli.completion.values import complete_address, complete_server
 from patchbay.cli.messages import write_note
 from patchbay.cli.records.ndjson import STDIO
 from patchbay.cli.records.output import FailureCounter, Style

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.failures import describe_failure
 from patchbay.cli.messages import fail
 from patchbay.cli.options import find_source, load_settings, with_settings

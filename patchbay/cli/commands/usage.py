@@ -12,7 +12,7 @@ import click
 from patchbay.activity.records import Filter
 from patchbay.activity.usage import GROUPS, UsageRow, UsageTable, count_usage, format_csv
 from patchbay.cli.broken_pipe import watch_output
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import format_rows, make_printable, write_note

@@ -17,7 +17,7 @@ from patchbay.cli.commands.clients.choices import (
     load_reached_settings,
     machine,
 )
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help

@@ -15,7 +15,7 @@ import httpx2
 from click.shell_completion import CompletionItem
 
 import patchbay
-from patchbay.cli.completion import complete_room
+from patchbay.cli.completion.values import complete_room
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable
 from patchbay.cli.running_hub import find_running_hub

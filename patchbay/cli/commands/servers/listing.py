@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from patchbay.catalogue.servers.rows import BOOT
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub

@@ -12,7 +12,7 @@ import click
 
 from patchbay.activity.records import Filter, Record, recent, records_in
 from patchbay.cli.broken_pipe import watch_output
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable, write_note

@@ -11,7 +11,7 @@ import click
 
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import write_note
 from patchbay.cli.options import with_hub

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from patchbay.catalogue.operating.removal import Removal, find_files, remove_server, restore_server
-from patchbay.cli.completion import complete_removed, complete_server
+from patchbay.cli.completion.values import complete_removed, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import quote_word

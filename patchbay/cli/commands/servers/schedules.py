@@ -10,7 +10,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
-from patchbay.cli.completion import complete_server, complete_tool
+from patchbay.cli.completion.values import complete_server, complete_tool
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import fail, format_rows, make_printable
 from patchbay.cli.options import with_hub

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from patchbay.catalogue.operating.switching import request_restart, switch_server
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import quote_word

@@ -23,7 +23,7 @@ from patchbay.activity.records import SEARCHED, Filter, recent
 from patchbay.boot import read_variable
 from patchbay.boot.grants import CALL, parse_grants
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
-from patchbay.cli.completion import complete_chosen_tool, complete_origin, complete_server
+from patchbay.cli.completion.values import complete_chosen_tool, complete_origin, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere

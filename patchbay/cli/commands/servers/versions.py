@@ -26,7 +26,7 @@ from patchbay.catalogue.operating.past_versions import (
     list_versions,
     put_back,
 )
-from patchbay.cli.completion import complete_server, complete_version
+from patchbay.cli.completion.values import complete_server, complete_version
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere

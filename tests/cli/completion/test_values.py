@@ -14,7 +14,7 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.people import People
 from patchbay.cli.commands.client import jn
 from patchbay.cli.commands.patchbay import main
-from patchbay.cli.completion import _fitting
+from patchbay.cli.completion.values import _fitting
 from patchbay.stores import open_store
 from tests.cli.shells import ASK_BASH, ask_bash, environment, program, run_bash, type_lines, write_script
 from tests.waiting import BOUND

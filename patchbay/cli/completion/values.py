@@ -1,8 +1,8 @@
 """Shell completion: servers of the hub, addresses, profiles, tools, arguments and the values that they may have.
 
-Completion reads the profile directories and asks the hub (hub_completion.py, imported when it is used); it starts no
+Completion reads the profile directories and asks the hub (`hub_values.py`, imported when it is used); it starts no
 mounted server. `patchbay completion bash` prints the script of a shell for the programs `patchbay` and `jn`
-(completion_scripts.py).
+(`scripts.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from patchbay.cli.completion_scripts import SHELLS, make_script, register
+from patchbay.cli.completion.scripts import SHELLS, make_script, register
 from patchbay.client.addresses.launchers import PROGRAMS
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.profiles.files import PROFILE_NAME
@@ -192,7 +192,7 @@ def _fitting(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 def _hub() -> Any:
     """Return the module that asks the hub; its imports take time that other commands do not need."""
-    return import_module("patchbay.cli.hub_completion")
+    return import_module("patchbay.cli.completion.hub_values")
 
 
 def complete_profile(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -11,7 +11,7 @@ import pytest
 
 from patchbay.access.approvals import Approvals, CallDigest
 from patchbay.cid import cid_of
-from patchbay.cli.hub_completion import MAX_VALUES, list_arguments
+from patchbay.cli.completion.hub_values import MAX_VALUES, list_arguments
 from patchbay.stores import open_store
 from tests.cli.servers.commands import run_command
 from tests.cli.shells import ask_bash, write_script

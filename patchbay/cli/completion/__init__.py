@@ -1,0 +1,1 @@
+"""Shell completion: the scripts of each shell, and the values that they offer."""
