@@ -16,10 +16,7 @@ KIND_IMPORTS: dict[str, tuple[str, ...]] = {
 
 MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
     "patchbay/access": ("credentials",),
-    "patchbay/cli": (
-        "commands",
-        "programs",
-    ),
+    "patchbay/cli": ("commands",),
     "patchbay/client": (
         "addresses",
         "connection",

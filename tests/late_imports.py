@@ -72,7 +72,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/cli/local_files.py": ("patchbay.stores.open_store",),
     },
     "a question of a server on a terminal": {
-        "patchbay/cli/question_answers.py": ("patchbay.arguments.problems", "patchbay.arguments.validator"),
+        "patchbay/cli/terminal/question_answers.py": ("patchbay.arguments.problems", "patchbay.arguments.validator"),
     },
     "a record of a person, a token or a sign-in": {
         "patchbay/access/credentials/validity.py": ("patchbay.access.credentials.people.PeopleCredentials",),
@@ -179,9 +179,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/rooms/servers/mounting.py": ("patchbay.client.openapi.http_client.get_origin",),
     },
     "progress on a terminal": {
-        "patchbay/cli/progress_display.py": (
-            "patchbay.cli.progress_bar.ProgressBar",
-            "patchbay.cli.progress_bar.Spinner",
+        "patchbay/cli/terminal/progress_display.py": (
+            "patchbay.cli.terminal.progress_bar.ProgressBar",
+            "patchbay.cli.terminal.progress_bar.Spinner",
         ),
     },
     "the application in a worker: the supervisor never loads it": {

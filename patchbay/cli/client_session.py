@@ -19,14 +19,14 @@ from typing import Any, cast
 import click
 
 import patchbay
-from patchbay.cli.broken_pipe import watch_output
-from patchbay.cli.failures import exit_on_error
 from patchbay.cli.local_files import ContractBlobs, read_only_settings
-from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.programs.rights import OPTIONS as PROGRAM_OPTIONS
 from patchbay.cli.programs.rights import StartedPrograms, take_permissions
-from patchbay.cli.progress_display import Display
-from patchbay.cli.question_answers import Answers
+from patchbay.cli.terminal.broken_pipe import watch_output
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import program_name, typed_command, write_note
+from patchbay.cli.terminal.progress_display import Display
+from patchbay.cli.terminal.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Stdio, Target
 from patchbay.client.auth.configured import choose_sign_in
 from patchbay.client.auth.methods import BrowserSignIn

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from patchbay import boot, exit_codes
 from patchbay.access.given_key import place_given_key
-from patchbay.cli.broken_pipe import discard_output
-from patchbay.cli.messages import fail
+from patchbay.cli.terminal.broken_pipe import discard_output
+from patchbay.cli.terminal.messages import fail
 from patchbay.errors import PatchbayError, ReadOnly, StoreFailed
 from patchbay.settings import Settings
 from patchbay.store import Store, store_exists

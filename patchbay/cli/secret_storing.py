@@ -16,7 +16,7 @@ from patchbay.access.secrets.names import SecretRefused, is_secret_like
 from patchbay.access.secrets.records import Secrets
 from patchbay.access.stored_key_id import open_key
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.messages import write_note
+from patchbay.cli.terminal.messages import write_note
 from patchbay.client.applications.mounts import Variables, hide_environment, hide_headers
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings, whole_environment

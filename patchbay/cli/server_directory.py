@@ -21,8 +21,8 @@ from patchbay.catalogue.watching.settling import ending_of, is_temporary
 from patchbay.catalogue.watching.unserved_files import list_unserved_files
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_files import read_only_settings
-from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import RunningHub
+from patchbay.cli.terminal.progress_display import Display
 from patchbay.errors import UnknownServer
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers

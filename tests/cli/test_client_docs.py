@@ -13,7 +13,7 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.cli import jn, main
-from patchbay.cli.messages import LateCommandGroup
+from patchbay.cli.terminal.messages import LateCommandGroup
 from patchbay.client.connection.programs.environment import make_launch_environment
 from tests.checkout import ROOT
 from tests.cli.workspace import SEARCH, Workspace, launch

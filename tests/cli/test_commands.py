@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 import patchbay
 from patchbay import exit_codes
 from patchbay.cli import main
-from patchbay.cli.failures import exit_on_error
 from patchbay.cli.options import SETTING_FIELDS, SETTING_ORDER, flag_name
+from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.client.errors import ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import InvalidParams, ToolFailed
 

@@ -93,7 +93,7 @@ def test_a_hub_that_lost_its_key_lists_what_it_cannot_read(tmp_path: Path) -> No
 
 
 def test_the_prompt_shows_no_character_of_the_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patchbay.cli.secret_input.is_terminal", lambda stream: True)
+    monkeypatch.setattr("patchbay.cli.terminal.secret_input.is_terminal", lambda stream: True)
     made = run(tmp_path, "set", "TOKEN", given=f"{VALUE}\n")
     assert made.exit_code == 0
     assert VALUE not in made.output

@@ -17,10 +17,10 @@ from patchbay import exit_codes
 from patchbay.caller_accounts.credentials import KEY, PAGE
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import errors_as_sentence
-from patchbay.cli.messages import fail, format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import RunningHub, find_running_hub
-from patchbay.cli.secret_input import read_secret
+from patchbay.cli.terminal.messages import fail, format_rows, write_note
+from patchbay.cli.terminal.secret_input import read_secret
 
 TRACKER = "`patchbay mount tracker https://tracker.example/mcp` with `account` in its configuration"
 

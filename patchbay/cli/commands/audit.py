@@ -19,9 +19,9 @@ from patchbay.access.audit.verification import load_public_key, split_lines, ver
 from patchbay.access.hub_key import has_key, load_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import check_has_data, errors_as_sentence, opened_store
-from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.records.ndjson import escape_control
+from patchbay.cli.terminal.messages import fail, write_note
 from patchbay.errors import PatchbayError
 from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Store

@@ -10,11 +10,11 @@ import click
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
 from patchbay.cli.commands.pipelines import with_style, write_records
 from patchbay.cli.completion.values import complete_address, complete_call, complete_prompt, complete_uri
-from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.files.arguments import split_files
 from patchbay.cli.files.results import save_contents
 from patchbay.cli.records.ndjson import parse_object, read_standard_input
 from patchbay.cli.records.output import FailureCounter, Style, print_json
+from patchbay.cli.terminal.descriptions import format_inspection
 from patchbay.cli.typed_addresses import (
     API_SCHEME,
     add_operation,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 import patchbay
-from patchbay.cli.messages import LateCommand, LateCommandGroup
+from patchbay.cli.terminal.messages import LateCommand, LateCommandGroup
 from patchbay.exit_codes import with_examples_and_codes
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

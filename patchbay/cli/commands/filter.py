@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 import jq
 
-from patchbay.cli.broken_pipe import watch_output
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import write_note
 from patchbay.cli.records.ndjson import read_standard_input
 from patchbay.cli.records.output import FailureCounter, emit
+from patchbay.cli.terminal.broken_pipe import watch_output
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import write_note
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import GREETER, with_examples
 

@@ -12,8 +12,8 @@ from patchbay.access.audit.chain import reached_cids
 from patchbay.catalogue.contents.collection import Collector
 from patchbay.catalogue.operating.environments import EnvironmentCollector
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.terminal.messages import fail
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 from patchbay.stores.reserve import keep_reserve, release_reserve

@@ -20,10 +20,10 @@ from patchbay.access.stored_key_id import find_problem, replace_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.completion.values import complete_key
 from patchbay.cli.data_store import errors_as_sentence, opened_store
-from patchbay.cli.messages import fail, format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
+from patchbay.cli.terminal.messages import fail, format_rows, write_note
 from patchbay.errors import PatchbayError
 from patchbay.settings import OPEN, PERSONAL, Settings
 from patchbay.store import Store

@@ -10,8 +10,8 @@ import click
 
 from patchbay.cli.client_session import ClientSession, with_session
 from patchbay.cli.completion.values import complete_address, complete_schema_tool
-from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.records.output import emit, print_json
+from patchbay.cli.terminal.messages import make_printable, write_note
 from patchbay.cli.typed_addresses import complete_reference, resolve_explored, with_headers
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.connection.connection import Connection

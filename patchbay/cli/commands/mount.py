@@ -20,11 +20,11 @@ from patchbay.caller_accounts.credentials import CALLER, HUB
 from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
 from patchbay.cli.completion.values import complete_address, complete_server
-from patchbay.cli.messages import quote_word
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
 from patchbay.cli.secret_storing import ask_for_missing, hide_literals, note_unstored, store_secrets
+from patchbay.cli.terminal.messages import quote_word
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.addresses.mistakes import is_command_line, write_command_line
 from patchbay.client.errors import Unreachable

@@ -7,7 +7,7 @@ import click
 import patchbay
 from patchbay import exit_codes
 from patchbay.cli.commands.client import CLIENT, CONTEXT
-from patchbay.cli.messages import LateCommand, LateCommandGroup
+from patchbay.cli.terminal.messages import LateCommand, LateCommandGroup
 
 HUB = {
     "serve": LateCommand("patchbay.cli.commands.serve:serve_command", "Serve the hub until Ctrl-C or SIGTERM."),

@@ -16,9 +16,9 @@ from patchbay.access.providers.invited import InvitedPeople, in_one_form
 from patchbay.access.providers.provider import find_provider
 from patchbay.cli.completion.values import complete_person
 from patchbay.cli.data_store import errors_as_sentence, opened_store
-from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import find_hub_address
+from patchbay.cli.terminal.messages import fail, write_note
 from patchbay.errors import InvalidParams
 from patchbay.settings import Settings
 from patchbay.views.hidden_characters import show_hidden_characters

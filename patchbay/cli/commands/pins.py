@@ -17,8 +17,8 @@ import orjson
 from patchbay import exit_codes
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.messages import fail, make_printable, quote_word
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.terminal.messages import fail, make_printable, quote_word
 from patchbay.errors import PatchbayError
 from patchbay.pins.approval import approve, format_item, load_pinned_server, parse_item
 from patchbay.pins.documents import PinDocument, describe_key

@@ -17,9 +17,9 @@ from patchbay.cli.client_session import ClientSession, with_session
 from patchbay.cli.commands.calling import FORMAT
 from patchbay.cli.completion.values import complete_address
 from patchbay.cli.completion.values import complete_profile as profile_names
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, program_name, quote_word, write_note
 from patchbay.cli.records.output import print_json
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import make_printable, program_name, quote_word, write_note
 from patchbay.cli.typed_addresses import complete_reference, resolve_explored
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import ValidationResult

@@ -27,9 +27,9 @@ from patchbay.cli.commands.profile import (
     try_references,
 )
 from patchbay.cli.completion.values import complete_address
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import program_name, write_note
 from patchbay.cli.records.ndjson import open_standard_input, parse_object
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import program_name, write_note
 from patchbay.cli.typed_addresses import API_SCHEME, complete_reference
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
 from patchbay.client.addresses.targets import AddressError, Local, Stdio

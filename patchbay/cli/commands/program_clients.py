@@ -14,8 +14,8 @@ from patchbay.access.oauth.public_keys import parse_public_keys
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.commands.key import describe_key, open_keys, revoke, split_grants, write_key_notes
 from patchbay.cli.completion.values import complete_key
-from patchbay.cli.messages import format_rows
 from patchbay.cli.options import with_settings_in_help
+from patchbay.cli.terminal.messages import format_rows
 
 
 @click.group(

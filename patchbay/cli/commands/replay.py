@@ -14,8 +14,8 @@ from patchbay.assembly import assemble
 from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub
-from patchbay.cli.messages import fail, make_printable
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.terminal.messages import fail, make_printable
 from patchbay.errors import PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.replaying import Replayed, find_record

@@ -10,8 +10,8 @@ from patchbay import exit_codes
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.terminal.messages import fail
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 

@@ -13,9 +13,9 @@ import orjson
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
 from patchbay.cli.commands.pipelines import with_style, write_records
 from patchbay.cli.completion.values import complete_address, complete_server
-from patchbay.cli.messages import write_note
 from patchbay.cli.records.ndjson import STDIO
 from patchbay.cli.records.output import FailureCounter, Style
+from patchbay.cli.terminal.messages import write_note
 from patchbay.cli.typed_addresses import add_operation, complete_reference, with_headers
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.source import Record

@@ -16,10 +16,10 @@ from patchbay.access.secrets.names import check_name
 from patchbay.access.secrets.records import ListedSecret
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import CHANGED_BY, errors_as_sentence
-from patchbay.cli.messages import format_rows, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
-from patchbay.cli.secret_input import read_secret
 from patchbay.cli.secret_storing import opened_secrets
+from patchbay.cli.terminal.messages import format_rows, write_note
+from patchbay.cli.terminal.secret_input import read_secret
 
 
 @click.group(

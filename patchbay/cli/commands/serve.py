@@ -11,8 +11,8 @@ import click
 
 from patchbay import exit_codes
 from patchbay.assets import HOME
-from patchbay.cli.messages import fail, quote_word
 from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.terminal.messages import fail, quote_word
 from patchbay.errors import ConfigError, FolderInUse
 from patchbay.serving.supervisor import AddressTaken, serve
 from patchbay.settings import Settings

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.messages import fail, format_rows
 from patchbay.cli.options import (
     SETTING_FIELDS,
     SETTING_ORDER,
@@ -20,6 +19,7 @@ from patchbay.cli.options import (
     variable_name,
     with_settings,
 )
+from patchbay.cli.terminal.messages import fail, format_rows
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 

@@ -8,11 +8,11 @@ import click
 
 from patchbay import exit_codes
 from patchbay.cli.completion.values import complete_server
-from patchbay.cli.failures import describe_failure
-from patchbay.cli.messages import fail
 from patchbay.cli.options import find_source, load_settings, with_settings
 from patchbay.cli.running_hub import RunningHub, find_running_hub
 from patchbay.cli.stdio.relay import relay_stdio
+from patchbay.cli.terminal.failures import describe_failure
+from patchbay.cli.terminal.messages import fail
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 

@@ -10,9 +10,9 @@ from patchbay import exit_codes
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.cli.data_store import errors_as_sentence
-from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import find_hub_address
+from patchbay.cli.terminal.messages import fail
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
 

@@ -15,11 +15,11 @@ from patchbay import exit_codes
 from patchbay.catalogue.operating.proposed_lines import describe_proposal, format_line, propose_lines
 from patchbay.catalogue.watching.mount_files import check_mount, write_mount
 from patchbay.cli.client_session import SECONDS, open_session
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.rights import SETTINGS, make_fields, take_permissions, with_program_rights
 from patchbay.cli.programs.trial import Trial, Tried, list_folders_to_write, try_program
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import make_printable, write_note
 from patchbay.cli.typed_addresses import resolve_explored
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.formatting import format_address

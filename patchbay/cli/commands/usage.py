@@ -11,13 +11,13 @@ import click
 
 from patchbay.activity.records import Filter
 from patchbay.activity.usage import GROUPS, UsageRow, UsageTable, count_usage, format_csv
-from patchbay.cli.broken_pipe import watch_output
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.running_hub import load_hub_settings
+from patchbay.cli.terminal.broken_pipe import watch_output
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import format_rows, make_printable, write_note
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 from patchbay.store import store_exists

@@ -9,7 +9,7 @@ from patchbay.access.given_key import read_given_key
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.access.stored_key_id import stored_id
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
-from patchbay.cli.messages import quote_word
+from patchbay.cli.terminal.messages import quote_word
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
 from patchbay.store import DATABASE_FILE, is_database_address, store_exists

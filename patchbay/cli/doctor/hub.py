@@ -16,8 +16,8 @@ from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.database import check_database, check_database_file
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
-from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
+from patchbay.cli.terminal.messages import quote_word
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.serving.supervisor import AddressTaken, listen

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchbay.assets import PACKAGE
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
-from patchbay.cli.messages import quote_word
+from patchbay.cli.terminal.messages import quote_word
 from patchbay.embeddings.selection import INSTALL, WHEEL, missing_libraries, wheel_files
 from patchbay.embeddings.selection import OFF as WITHOUT_MODEL
 from patchbay.processes import sandbox

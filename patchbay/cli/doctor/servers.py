@@ -17,9 +17,9 @@ from patchbay.cli.commands.servers.listing import describe_state
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.package_names import check_package_names
 from patchbay.cli.doctor.verdicts import CheckResult, ok, problem, warning
-from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
 from patchbay.cli.server_directory import list_servers, list_unserved, read_listing_problems, read_server
+from patchbay.cli.terminal.messages import quote_word
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from patchbay.catalogue.operating.proposed_lines import describe_proposal, propose_lines
-from patchbay.cli.messages import make_printable, write_note
+from patchbay.cli.terminal.messages import make_printable, write_note
 from patchbay.kinds.program_proposals import with_proposal
 from patchbay.settings import Settings
 from patchbay.terminal import is_terminal

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from patchbay.cli.messages import make_printable
 from patchbay.cli.records.ndjson import escape_control
+from patchbay.cli.terminal.messages import make_printable
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.messages import make_printable, remove_progress, write_note
 from patchbay.cli.records.for_people import describe_record, format_json, indent_json
 from patchbay.cli.records.ndjson import Record, format_line
+from patchbay.cli.terminal.messages import make_printable, remove_progress, write_note
 from patchbay.terminal import is_terminal
 
 Style = Literal["text", "json"] | None

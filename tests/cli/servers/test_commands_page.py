@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from patchbay.cli.commands.patchbay import HUB
-from patchbay.cli.messages import LateCommandGroup
+from patchbay.cli.terminal.messages import LateCommandGroup
 from tests.checkout import ROOT
 from tests.cli.servers.commands import run_command
 

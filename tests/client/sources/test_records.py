@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click import unstyle
 
-from patchbay.cli.descriptions import format_inspection
+from patchbay.cli.terminal.descriptions import format_inspection
 from patchbay.client.errors import McpFailure
 from patchbay.client.sources.records import make_call_records, make_prompt_records, make_resource_records
 

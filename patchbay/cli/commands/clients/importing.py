@@ -26,10 +26,10 @@ from patchbay.cli.commands.clients.choices import (
     load_reached_settings,
     machine,
 )
-from patchbay.cli.messages import fail, format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.secret_storing import note_unstored, store_secrets
+from patchbay.cli.terminal.messages import fail, format_rows, make_printable, write_note
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.mounted import Fields, find_mount, is_outdated, renew_mount

@@ -19,8 +19,8 @@ from patchbay.cli.commands.clients.choices import (
 )
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.messages import fail, format_rows, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
+from patchbay.cli.terminal.messages import fail, format_rows, make_printable, write_note
 from patchbay.client.applications.applications import ROWS, Application, find_application
 from patchbay.client.applications.changes import Change, write_change
 from patchbay.client.applications.entries import Token

@@ -18,11 +18,11 @@ from patchbay.catalogue.operating.registry_search import search_registry
 from patchbay.catalogue.operating.updates import find_changes, list_offered
 from patchbay.catalogue.watching.mount_files import write_mount
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.messages import fail, make_printable
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
 from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rights
 from patchbay.cli.secret_storing import ask_for_missing
+from patchbay.cli.terminal.messages import fail, make_printable
 from patchbay.client.registry.choices import WAYS, choose_way, describe, find_server, own_name
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import make_fields

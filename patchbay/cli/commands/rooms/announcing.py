@@ -17,8 +17,8 @@ from patchbay.cli.client_session import NAME_VALUE, ClientSession, open_session
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, Json, print_line, read_headers, until_told
 from patchbay.cli.completion.values import complete_address
-from patchbay.cli.messages import make_printable
 from patchbay.cli.programs.rights import take_permissions, with_program_rights
+from patchbay.cli.terminal.messages import make_printable
 from patchbay.cli.typed_addresses import complete_reference
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.resolution import resolve_address

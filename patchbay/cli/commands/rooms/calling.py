@@ -13,9 +13,9 @@ from patchbay import exit_codes
 from patchbay.cli.client_session import NAME_VALUE
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, print_line, until_told
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.records.ndjson import parse_object
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import fail, make_printable, write_note
 from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.errors import Unreachable
 from patchbay.client.rooms.address import RoomAddress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from patchbay.cli.commands.client import CONTEXT
-from patchbay.cli.messages import LateCommand, LateCommandGroup
+from patchbay.cli.terminal.messages import LateCommand, LateCommandGroup
 from patchbay.exit_codes import with_examples
 
 ROOM = "http://127.0.0.1:8000/rooms/demo"

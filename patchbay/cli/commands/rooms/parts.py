@@ -16,9 +16,9 @@ from click.shell_completion import CompletionItem
 
 import patchbay
 from patchbay.cli.completion.values import complete_room
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable
 from patchbay.cli.running_hub import find_running_hub
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import make_printable
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress, is_room_name, parse_room_address
 from patchbay.client.rooms.connection import RoomConnection

@@ -14,9 +14,9 @@ import httpx2
 from patchbay import exit_codes
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, find_own_room, read_headers, request
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import fail, format_rows, write_note
 from patchbay.cli.records.ndjson import parse_object
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import fail, format_rows, write_note
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.rooms.record.forks import verify_with_past

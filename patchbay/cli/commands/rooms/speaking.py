@@ -10,7 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, print_line, until_told
-from patchbay.cli.failures import exit_on_error
+from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomLost, RoomRefusal
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.messages import fail, format_rows, make_printable
+from patchbay.cli.terminal.messages import fail, format_rows, make_printable
 from patchbay.client.kept.connection import ask
 from patchbay.client.kept.places import NotKept
 from patchbay.client.kept.starting import list_places

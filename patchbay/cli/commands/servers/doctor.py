@@ -15,11 +15,11 @@ from patchbay.cli.doctor.hub import check_hub
 from patchbay.cli.doctor.machine import check_machine
 from patchbay.cli.doctor.servers import check_servers
 from patchbay.cli.doctor.verdicts import CheckResult
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.options import with_hub
-from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import make_printable, write_note
+from patchbay.cli.terminal.progress_display import Display
 from patchbay.settings import Settings, whole_environment
 
 MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}

@@ -10,11 +10,11 @@ import click
 
 from patchbay.catalogue.servers.rows import BOOT
 from patchbay.cli.completion.values import complete_server
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import list_servers, list_unserved, read_server
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.client.addresses.targets import Local
 from patchbay.exit_codes import with_examples
 from patchbay.web.rendering.templates import describe_origin

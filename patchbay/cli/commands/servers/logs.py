@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from patchbay.activity.records import Filter, Record, recent, records_in
-from patchbay.cli.broken_pipe import watch_output
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import list_servers, unknown_name
+from patchbay.cli.terminal.broken_pipe import watch_output
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import make_printable, write_note
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 from patchbay.raised.forms import format_raised

@@ -15,11 +15,11 @@ from patchbay.catalogue.operating.new_servers import (
     write_definition,
 )
 from patchbay.catalogue.watching.mount_files import write_mount
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import quote_word
 from patchbay.cli.options import with_hub
-from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import quote_word
+from patchbay.cli.terminal.progress_display import Display
 from patchbay.client.source import get_scheme
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples

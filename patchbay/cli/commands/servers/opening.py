@@ -12,11 +12,11 @@ import click
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
 from patchbay.cli.completion.values import complete_server
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import check_known
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import write_note
 from patchbay.client.errors import Unreachable
 from patchbay.exit_codes import with_examples
 from patchbay.settings import whole_environment

@@ -10,11 +10,11 @@ import click
 from patchbay.catalogue.operating.removal import Removal, find_files, remove_server, restore_server
 from patchbay.cli.completion.values import complete_removed, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import quote_word
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import check_known, find_server, opened_catalogue
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import quote_word
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.exit_codes import GREETER, with_examples
 from patchbay.settings import Settings

@@ -11,10 +11,10 @@ import orjson
 
 from patchbay import exit_codes
 from patchbay.cli.completion.values import complete_server, complete_tool
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import fail, format_rows, make_printable
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import fail, format_rows, make_printable
 from patchbay.client.errors import Unreachable
 
 PAGE = "/schedules"

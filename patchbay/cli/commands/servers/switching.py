@@ -13,12 +13,12 @@ import click
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import quote_word
 from patchbay.cli.options import with_hub
-from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import check_known, find_server, opened_catalogue, read_server
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import quote_word
+from patchbay.cli.terminal.progress_display import Display
 from patchbay.client.errors import Unreachable
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import GREETER, with_examples

@@ -25,12 +25,12 @@ from patchbay.boot.grants import CALL, parse_grants
 from patchbay.catalogue.operating.toolset_changes import ALL_SERVERS, ToolsetChange, Toolsets
 from patchbay.cli.completion.values import complete_chosen_tool, complete_origin, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.failures import exit_on_error
 from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere
-from patchbay.cli.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import format_rows, make_printable, quote_word, write_note
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import GREETER, RELEASE, with_examples
 from patchbay.python_functions.script_function import read_script_function

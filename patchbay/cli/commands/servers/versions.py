@@ -28,12 +28,12 @@ from patchbay.catalogue.operating.past_versions import (
 )
 from patchbay.cli.completion.values import complete_server, complete_version
 from patchbay.cli.data_store import CHANGED_BY, opened_store
-from patchbay.cli.failures import exit_on_error
 from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere
-from patchbay.cli.messages import format_rows, make_printable, quote_word
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import format_rows, make_printable, quote_word
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 from patchbay.store import Store

@@ -14,10 +14,10 @@ from patchbay.access.audit.chain import read_lines, texts_of
 from patchbay.access.audit.verification import verify
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import errors_as_sentence
-from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
-from patchbay.cli.progress_bar import ProgressBar
-from patchbay.cli.progress_display import can_show_progress
+from patchbay.cli.terminal.messages import fail
+from patchbay.cli.terminal.progress_bar import ProgressBar
+from patchbay.cli.terminal.progress_display import can_show_progress
 from patchbay.store import Store, is_database_address, store_exists
 from patchbay.stores import migrate_store, open_store
 from patchbay.stores.copying import copy_store

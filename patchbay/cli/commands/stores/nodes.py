@@ -10,8 +10,8 @@ import orjson
 
 from patchbay import exit_codes
 from patchbay.cli.data_store import errors_as_sentence, opened_store
-from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.terminal.messages import fail
 from patchbay.coordination.nodes import living_nodes
 
 

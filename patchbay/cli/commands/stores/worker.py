@@ -8,10 +8,10 @@ import click
 
 from patchbay import exit_codes
 from patchbay.assembly import assemble
-from patchbay.cli.failures import describe_failure
-from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.cli.stdio.streams import EndSignal
+from patchbay.cli.terminal.failures import describe_failure
+from patchbay.cli.terminal.messages import fail
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs

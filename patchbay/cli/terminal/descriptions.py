@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from patchbay.cli.messages import make_printable
+from patchbay.cli.terminal.messages import make_printable
 from patchbay.client.contracts.signatures import format_signature
 
 Json = Mapping[str, Any]

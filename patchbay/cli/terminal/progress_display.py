@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchbay.cli.messages import MOVING, indent_lines, make_printable, write_note
+from patchbay.cli.terminal.messages import MOVING, indent_lines, make_printable, write_note
 from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as ProgressEvent
@@ -22,7 +22,7 @@ from patchbay.settings import whole_environment
 from patchbay.terminal import is_dumb, is_terminal
 
 if TYPE_CHECKING:
-    from patchbay.cli.progress_bar import ProgressBar, Spinner
+    from patchbay.cli.terminal.progress_bar import ProgressBar, Spinner
 
 
 def can_show_progress() -> bool:
@@ -54,7 +54,7 @@ class Display:
                 self._progress(item)
 
     def _progress(self, event: ProgressEvent) -> None:
-        from patchbay.cli.progress_bar import ProgressBar
+        from patchbay.cli.terminal.progress_bar import ProgressBar
 
         if not isinstance(self._shown, ProgressBar):
             self.clear()
@@ -83,7 +83,7 @@ class Display:
         if not self._can_move:
             yield
             return
-        from patchbay.cli.progress_bar import Spinner
+        from patchbay.cli.terminal.progress_bar import Spinner
 
         with self._lock:
             self.clear()

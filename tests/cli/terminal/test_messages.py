@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.cli.messages import indent_lines
-from patchbay.cli.progress_display import Display
+from patchbay.cli.terminal.messages import indent_lines
+from patchbay.cli.terminal.progress_display import Display
 from patchbay.events import Log
 
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from patchbay.cli.broken_pipe import BrokenOutputPipe, _Interruption
+from patchbay.cli.terminal.broken_pipe import BrokenOutputPipe, _Interruption
 from tests.waiting import BOUND
 
 NEVER_LEFT = """
-from patchbay.cli.broken_pipe import watch_output
+from patchbay.cli.terminal.broken_pipe import watch_output
 
 block = watch_output()
 block.__enter__()

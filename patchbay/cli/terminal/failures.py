@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay import exit_codes
-from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
-from patchbay.cli.messages import fail
+from patchbay.cli.terminal.broken_pipe import BrokenOutputPipe, discard_output
+from patchbay.cli.terminal.messages import fail
 from patchbay.client.errors import CredentialsRefused, NoMcpServer, NotServed, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import PatchbayError, UnavailableServer, UnknownServer
 from patchbay.raised.forms import format_raised, read_raised

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from patchbay.cli.messages import indent_lines, make_printable, write_note
+from patchbay.cli.terminal.messages import indent_lines, make_printable, write_note
 from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError

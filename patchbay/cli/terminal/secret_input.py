@@ -12,7 +12,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.secrets.names import MAX_VALUE_BYTES
-from patchbay.cli.messages import fail
+from patchbay.cli.terminal.messages import fail
 from patchbay.terminal import is_terminal
 
 STANDARD_INPUT = "-"
