@@ -5,6 +5,7 @@ Source: issue 55; TOOLSETS section 4 (durable: "when a call inside needs a perso
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory, keyed: Keyed) -> Iterator[Hub]:
-    files = {"far.json": keyed.mount(listing={"scripts": "also"})}
+    team = {"kind": "toolset", "tools": {"me": "far.whoami"}, "listing": {"scripts": "also"}}
+    files = {"far.json": keyed.mount(listing={"scripts": "also"}), "team.json": json.dumps(team)}
     hub = shared_hub(tmp_path_factory.mktemp("hub"), files=files, store="sqlite")
     hub.catalogue.hub.gate.wait_seconds = 0.0
     # The tools of the server are known from the first account on; before that a script has no module of them.
@@ -97,6 +99,17 @@ def test_a_run_may_go_on_and_end_before_the_request_that_suspended_it(
 
     monkeypatch.setattr(known, "suspend", suspend)
     assert value(run(ann)) == "ann"
+
+
+def test_a_call_through_a_toolset_waits_for_the_account_too(hub: Hub) -> None:
+    ann = caller_of(hub, signed_in(hub, next(NAMES)), "team")
+    until(lambda: "me" in tools_of(ann, "team"))
+    code = 'import team\n(await team.me())["result"]'
+    said = failure(ann.call("team", "run_script", arguments={"code": code}))
+    assert "team.me (line 2 of the script) waits: far needs your own account at" in said
+    head = waiting_run(hub, ann)
+    store(ann.browser.client, "far", key_of("ann"))
+    assert ended(hub, head.id).value == "ann"
 
 
 def test_a_client_that_opens_pages_is_asked_and_gets_the_value(hub: Hub, ann: Caller) -> None:
