@@ -35,6 +35,11 @@ def book(context, folder: str, place: str) -> str:
     return f"{place} for {answer['content']['name']}"
 
 
+def reserve(context, folder: str, place: str) -> str:
+    """Book a place, which needs an approval."""
+    return book(context, folder, place)
+
+
 def twice(context) -> str:
     """Ask two questions, one after the other."""
     first = context.elicit("First name?", FORM)["content"]["name"]
@@ -60,7 +65,14 @@ def wait(folder: str) -> str:
 '''
 DESK_FILES = FILES | {
     "desk.py": DESK,
-    "desk.mcp.json": json.dumps({"auto_discover": True, "isolation": "inline", "listing": {"scripts": "also"}}),
+    "desk.mcp.json": json.dumps(
+        {
+            "auto_discover": True,
+            "isolation": "inline",
+            "tools": {"reserve": {"approve": True}},
+            "listing": {"scripts": "also"},
+        }
+    ),
     "both.json": json.dumps({"kind": "toolset", "include": ["desk.*", "issues.*"], "listing": {"scripts": "also"}}),
 }
 

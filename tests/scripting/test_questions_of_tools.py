@@ -98,6 +98,18 @@ def test_a_tool_may_ask_again_and_gets_all_its_answers(hub: Hub, tmp_path: Path)
     assert value(ask(hub, tmp_path, code, **answered(second, "Smith"))) == "Ann Smith"
 
 
+def test_one_approval_is_enough_for_a_call_whose_tool_asks(hub: Hub, tmp_path: Path) -> None:
+    code = "import desk\nawait desk.reserve(folder=folder, place='A1')"
+    first = ask(hub, tmp_path, code)
+    ((key, words_of_question),) = questions(first).items()
+    assert "Approve this call of desk.reserve?" in words_of_question
+    approval = {"inputResponses": {key: {"action": "accept", "content": {}}}}
+    second = ask(hub, tmp_path, code, requestState=first.result["requestState"], **approval)
+    assert list(questions(second).values()) == ["desk.reserve (line 2 of the script) asks: Who takes A1?"]
+    assert value(ask(hub, tmp_path, code, **answered(second, "Ann"))) == "A1 for Ann"
+    assert words(tmp_path, "booked") == ["A1:Ann"]
+
+
 def test_a_tool_that_does_not_stop_asking_fails(hub: Hub, tmp_path: Path) -> None:
     code = "import desk\nawait desk.endless()"
     asked = ask(hub, tmp_path, code)
