@@ -185,18 +185,21 @@ class CancelFlag:
     """A flag that any thread can set once, with a reason. Setting it wakes the threads that wait for it.
 
     `outlives_caller` says that its call goes on as a task when its caller disconnects; `by_hub` that the hub ended the
-    call, so that its caller gets an answer.
+    call, so that its caller gets an answer; `is_by_caller` that its caller asked for the end of the call, which a
+    connection that ended does not.
     """
 
-    __slots__ = ("_event", "by_hub", "outlives_caller", "reason")
+    __slots__ = ("_event", "by_hub", "is_by_caller", "outlives_caller", "reason")
 
     def __init__(self) -> None:
         self._event: threading.Event | None = None
         self.by_hub = False
         self.outlives_caller = False
+        self.is_by_caller = False
         self.reason: str | None = None
 
-    def set(self, reason: str = "cancelled") -> None:
+    def set(self, reason: str = "cancelled", is_by_caller: bool = False) -> None:
+        self.is_by_caller |= is_by_caller
         self.reason = self.reason or reason
         if self._event is not None:
             self._event.set()

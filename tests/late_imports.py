@@ -108,7 +108,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "a script": {
         "patchbay/protocol/resuming.py": (
+            "patchbay.scripting.cancelling.cancel_run",
             "patchbay.scripting.front.script_server",
+            "patchbay.scripting.suspended_runs.CANCELLED",
             "patchbay.scripting.suspended_runs.DECIDED",
             "patchbay.scripting.suspended_runs.EXPIRED",
             "patchbay.scripting.suspended_runs.Outcome",

@@ -64,6 +64,8 @@ MAX_SHOWN_BYTES = 16 * 1024
 WAITING, APPROVED, REFUSED, USED, EXPIRED = "waiting", "approved", "refused", "used", "expired"
 REPLACED = "replaced"
 """The state of an unused approval of a rehearsal when the same script was rehearsed again."""
+WITHDRAWN = "withdrawn"
+"""The state of an approval that was not used when the run of a script that asked for it was cancelled."""
 
 
 class UnknownApproval(PatchbayError):
@@ -267,6 +269,15 @@ class Approvals:
             return [_decided(one, one.id in approved, by, now) for one in waiting]
 
         return self._note_decisions(self._change(decided))
+
+    def withdraw(self, question: str) -> None:
+        """End the approvals of a question that wait or were not used: the run that asked for them was cancelled."""
+
+        def withdrawn(now: float) -> list[Approval]:
+            unused = [one for one in self._of_question(question) if one.state_at(now) in (WAITING, APPROVED)]
+            return [replace(one, state=WITHDRAWN, arguments=None) for one in unused]
+
+        self._change(withdrawn)
 
     def use(self, id: str, call: CallDigest) -> None:
         """Use an approval for its call, once. Raises ToolFailed for another call, or if it is not approved."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import asdict
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,36 @@ class ResumedScripts:
                 rows.append({"name": name, "line": one.line, "at": found.made, "needs": "approval"})
         return self.runs.state_of(head), rows
 
+    def find_owner(self, id: str) -> str:
+        """Return the id of the principal whose call began a run that was suspended; "" for any other run."""
+        head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        return head.principal if head is not None else ""
+
+    def describe_end(self, id: str, is_whole: bool) -> dict[str, Any] | None:
+        """Return how a run ended that was suspended before, as the fields of an Outcome; None for any other run.
+
+        Without `is_whole` that is None too, except for a run that was cancelled: its failure alone, without its calls.
+        """
+        from patchbay.scripting.suspended_runs import CANCELLED, Outcome
+
+        head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        state = self.runs.read(id) if head is not None and head.ended else None
+        if head is None or state is None or not (is_whole or head.state == CANCELLED):
+            return None
+        try:
+            found = self.runs.outcome(state)
+        except ToolFailed as problem:  # its record was changed
+            found = Outcome("", None, [], problem.message)
+        return asdict(found if is_whole else Outcome("", None, [], found.failure.partition("\n")[0]))
+
+    def cancel(self, id: str, by: str) -> bool:
+        """Cancel a run that was suspended and has not ended; return False for any other. `by` cancels it."""
+        if not self._store.journal.last(SCRIPT_RUNS):
+            return False
+        from patchbay.scripting.cancelling import cancel_run
+
+        return cancel_run(self.runs, id, by)
+
     def start(self) -> None:
         """Go on with runs from now on, on threads. A read-only hub does not."""
         if not self._catalogue.readonly:
@@ -166,6 +197,12 @@ class ResumedScripts:
             del self._running[id]
             self._has_ended.notify_all()
 
+    def _stop(self, id: str) -> None:
+        """End the calls of a run that goes on here, and was cancelled."""
+        with self._lock:
+            if id in self._running:
+                self._running[id].set("the run was cancelled")
+
     def _round(self, mailbox: Subscription) -> None:
         """Go on with what is decided, and wait for the next decision, or for the end of the claim of a lost process.
 
@@ -185,9 +222,12 @@ class ResumedScripts:
         """Go on with those of some runs, or of all, whose calls are decided; return whether some have not ended."""
         if not self._store.journal.last(SCRIPT_RUNS):
             return False
-        from patchbay.scripting.suspended_runs import DECIDED, EXPIRED
+        from patchbay.scripting.suspended_runs import CANCELLED, DECIDED, EXPIRED
 
         heads = self.runs.heads() if named is None else [self.runs.head(id) for id in named]
+        for one in heads:
+            if one is not None and one.state == CANCELLED:
+                self._stop(one.id)
         known = [one for one in heads if one is not None and not one.ended]
         states = self.runs.states_of(known)
         for one, state in zip(known, states, strict=True):

@@ -36,11 +36,14 @@ class RunningRequests:
                 del self._flags[owner, type(id), id]
 
     def cancel(self, owner: str, id: Any, reason: str) -> bool:
-        """Cancel one request; return whether it exists. An unknown id is ignored, as the specification requires."""
+        """Cancel one request, as its caller wants; return whether it exists.
+
+        An unknown id is ignored, as the specification requires.
+        """
         with self._lock:
             flag = self._flags.get((owner, type(id), id)) if isinstance(id, (str, int)) else None
         if flag is not None:
-            flag.set(reason)
+            flag.set(reason, is_by_caller=True)
         return flag is not None
 
     def busy(self, owner: str) -> bool:

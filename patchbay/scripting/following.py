@@ -119,6 +119,17 @@ def outcome_events(outcome: Outcome, run: str) -> Generator[Event, Any, None]:
     yield Data({"value": value, "calls": outcome.calls, "run": run}, text="")
 
 
+def with_calls(sentence: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a failure with the calls that were made, from their rows in the result: their effects stay."""
+    made = [one for one in rows if not one.get("refused")]
+    if not made:
+        return sentence
+    listed = ", ".join(
+        f"{one['tool']} (line {one['line']}{', failed' if one.get('failed') else ''})" for one in made[-20:]
+    )
+    return f"{sentence}\n{len(made)} call{'s were' if len(made) > 1 else ' was'} made: {listed}"
+
+
 def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
     """Return the sentence for a caller whose client cannot be asked: what waits, and how to get the outcome.
 

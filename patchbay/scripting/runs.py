@@ -16,6 +16,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.scripting.calls import InnerCall
+from patchbay.scripting.cancelling import end_with_call
 from patchbay.scripting.following import GONE, ResumedScripts, follow_run, is_answer_of_run
 from patchbay.scripting.interpreters import Interpreters
 from patchbay.scripting.limits import Budget, RunLimits
@@ -72,7 +73,7 @@ class ScriptRuns:
             head = _new_head(server, call, scripts.runs.store.now())
             known = scripts.runs.find(head.principal, head.server, head.script)
             if known is not None:
-                yield from follow_run(known.id, call, scripts)
+                yield from _follow(known.id, call, scripts)
                 return
             if any(is_answer_of_run(key) for key in call.answered):
                 raise ToolFailed(GONE)
@@ -81,7 +82,7 @@ class ScriptRuns:
         if run.rehearsal is not None:
             yield from report_rehearsal(run.rehearsal, call, rehearsed)
         if run.suspended is not None and scripts is not None:
-            yield from follow_run(run.suspended.id, call, scripts)
+            yield from _follow(run.suspended.id, call, scripts)
 
     def close(self) -> None:
         """End all interpreters."""
@@ -158,6 +159,11 @@ class ScriptRuns:
                 # A run that was suspended may go on here before the thread that suspended it comes to this line.
                 if not budget.runs and self._budgets.get(call.run) is budget:
                     del self._budgets[call.run]
+
+
+def _follow(id: str, call: Call, scripts: ResumedScripts) -> Events:
+    """Yield what becomes of a suspended run, which ends when its caller cancels the call. Raises ToolFailed."""
+    return end_with_call(id, scripts.runs, call, follow_run(id, call, scripts))
 
 
 def _resumed_scripts(call: Call) -> ResumedScripts | None:

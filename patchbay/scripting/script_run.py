@@ -33,7 +33,7 @@ from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Event
 from patchbay.scripting.calls import InnerCall, PlannedCall, RehearsalEnded, ScriptCalls, TakeApproval
 from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
-from patchbay.scripting.following import outcome_events
+from patchbay.scripting.following import outcome_events, with_calls
 from patchbay.scripting.interpreters import Interpreter
 from patchbay.scripting.limits import MIB, Budget, LimitReached, ValueBytes
 from patchbay.scripting.modules import (
@@ -174,10 +174,10 @@ class ScriptRun:
             has_value = False
         except MontyError as problem:
             self.is_whole = is_harmless(problem)
-            failure = self._with_calls(self._explain(problem))
+            failure = with_calls(self._explain(problem), self._rows())
         except LimitReached as problem:
             place = "" if problem.message.startswith("line ") else f"line {self._line}: " if self._line else ""
-            failure = self._with_calls(f"{place}{problem.message}")
+            failure = with_calls(f"{place}{problem.message}", self._rows())
         finally:
             # What still runs is of no more use: the script has ended without it.
             for one in (self._flag, *self._flags):
@@ -188,7 +188,7 @@ class ScriptRun:
             try:
                 value = plain_value(value, ValueBytes(self._budget.limits.value_bytes).take)
             except ToolFailed as problem:
-                failure = self._with_calls(f"the value of the script cannot be returned: {problem.message}")
+                failure = with_calls(f"the value of the script cannot be returned: {problem.message}", self._rows())
         self.outcome = Outcome(self._output.text, None if failure else value, self._rows(), failure)
         if self._calls.rehearses and not failure:
             asks = self._calls.take_approval is not None
@@ -420,16 +420,6 @@ class ScriptRun:
         """Return the line of the script in which something suspended it; 0 for text that the script itself made."""
         position = snapshot.position
         return self._lines[: position.start].count(b"\n") + 1 if position.filename.startswith("<python-input") else 0
-
-    def _with_calls(self, sentence: str) -> str:
-        """Return a failure with the calls that were made: their effects stay."""
-        made = [one for one in self._rows() if not one.get("refused")]
-        if not made:
-            return sentence
-        listed = ", ".join(
-            f"{one['tool']} (line {one['line']}{', failed' if one.get('failed') else ''})" for one in made[-20:]
-        )
-        return f"{sentence}\n{len(made)} call{'s were' if len(made) > 1 else ' was'} made: {listed}"
 
 
 def check_interpreter(suspension: Suspension) -> None:

@@ -8,7 +8,7 @@ every process folds them to the same state:
     claimed    a process goes on with it
     began      that process makes a call now
     answered   the result of that call, sealed
-    ended      its outcome, sealed, without the snapshot
+    ended      its outcome, sealed, without the snapshot; also of a run that was cancelled
 
 Each entry is written only behind the one that its writer saw, so that of two processes one claims a run, and a process
 that lost its claim makes no further call. A call that began and has no answer may have been made: it is not made again.
@@ -67,6 +67,7 @@ FORGET_SECONDS = 60.0
 PAGE = 1000
 
 SUSPENDED, DECIDED, RUNNING, DONE, FAILED, EXPIRED = "suspended", "decided", "running", "done", "failed", "expired"
+CANCELLED = "cancelled"
 """The states of a run. DECIDED has a decision about each of its calls, and no process goes on with it yet."""
 
 MAX_ANSWER_BYTES = MIB

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 GONE = "the hub was restarted, or the process that ran this task was lost, before it ended"
 STOPPED = "the hub was stopped before this task ended"
+TASK_CANCELLED = "the task was cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,8 @@ class Tasks:
             self._records.append(task, "asked", opened)
             while True:
                 self._records.catch_up(task)
+                if task.cancelling:
+                    call.cancelled.set(TASK_CANCELLED, is_by_caller=True)
                 if task.ended is not None or task.cancelling or call.ends_with_credentials():
                     raise Cancelled("cancelled while it waited for an answer")
                 if all(key in task.answers for key in questions):
@@ -289,7 +292,8 @@ class Tasks:
         if call is not None and call.ends_with_credentials():
             return
         if call is not None and (task is None or task.cancelling or task.ended is not None):
-            call.cancelled.set("the task was cancelled" if task and task.cancelling else "the task is over")
+            is_by_caller = task is not None and task.cancelling
+            call.cancelled.set(TASK_CANCELLED if is_by_caller else "the task is over", is_by_caller)
 
     def _give_up(self) -> None:
         """Fail the running tasks with a reason; their threads stop at their next event."""

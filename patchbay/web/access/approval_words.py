@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, REPLACED, USED, WAITING, Approval
+from patchbay.access.approvals import APPROVED, EXPIRED, REFUSED, REPLACED, USED, WAITING, WITHDRAWN, Approval
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.web.rendering.names import name_caller
@@ -18,6 +18,7 @@ _STATES = {
     REFUSED: "refused",
     USED: "approved, ran once",
     REPLACED: "replaced by a later rehearsal",
+    WITHDRAWN: "its script was cancelled",
 }
 
 
@@ -26,7 +27,7 @@ def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
 
     `who` is who asks; `rows` has the arguments (`list_arguments`), None if they are not stored; `exact` is their JSON;
     `origins` has what is behind a tool of a toolset (`server`, `name`, `tool`); `outcome` is the state at `now`;
-    `rehearsal` is the id of the rehearsal of a script that asks, "" for any other call.
+    `run` is the id of the run of a script that asks, "" for a call by itself, and `rehearsal` that of a rehearsal.
     """
     text = approval.arguments
     return {
@@ -40,6 +41,7 @@ def describe_call(approval: Approval, now: float, mode: str) -> dict[str, Any]:
         "tool_digest": approval.call.tool_digest,
         "origins": orjson.loads(approval.call.origins) if approval.call.origins else [],
         "arguments_cid": approval.call.arguments_cid,
+        "run": approval.run,
         "rehearsal": approval.run if approval.script else "",
         "made": approval.made,
         "expires": approval.expires,
@@ -57,15 +59,10 @@ def describe_questions(approvals: Iterable[Approval], now: float, mode: str) -> 
     for a call by itself), the `rehearsal` that this run is ("" for any other), and the times `made` and `expires`.
     """
     found: dict[str, list[dict[str, Any]]] = {}
-    runs: dict[str, str] = {}
     for one in approvals:
         found.setdefault(one.question, []).append(describe_call(one, now, mode))
-        runs[one.question] = one.run
-    shared = ("who", "rehearsal", "made", "expires")
-    return [
-        {"id": id, "calls": calls, "run": runs[id], **{name: calls[0][name] for name in shared}}
-        for id, calls in found.items()
-    ]
+    shared = ("who", "run", "rehearsal", "made", "expires")
+    return [{"id": id, "calls": calls, **{name: calls[0][name] for name in shared}} for id, calls in found.items()]
 
 
 def list_arguments(text: str) -> list[dict[str, Any]]:

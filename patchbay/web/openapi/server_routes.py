@@ -152,10 +152,11 @@ SERVER_CHANGES = (
     Route(
         "POST",
         "/activity/runs/<id>",
-        "Repeat a run of a script against the records of its calls; no call is made.",
+        "Repeat a run of a script against the records of its calls, without a call, for the operator; with `do=cancel`,"
+        " cancel a run that waits, for the operator and for its own caller.",
         schema_ref("ScriptRun"),
-        body=form_body("csrf"),
-        operator=True,
+        body=form_body("csrf", do=""),
+        status=(200, 303),
     ),
     Route(
         "POST",

@@ -28,7 +28,7 @@ from patchbay.access.authentication import Credentials
 from patchbay.access.credentials.names import name_operator, note_end
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
-from patchbay.access.principals import LOCAL_ID, LOCAL_OPERATOR, OPERATOR, Principal
+from patchbay.access.principals import ANONYMOUS, LOCAL_ID, LOCAL_OPERATOR, OPERATOR, Principal
 from patchbay.access.session_cookies import cookie_path, operator_cookie_name
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import ConfigError, ReadOnly, Refused
@@ -286,6 +286,26 @@ class Operators:
         """Like `check_change`, for the toolset of a name, which other principals may make and change too."""
         proof = self.toolset_proof(name)
         return self._checked(form, changes=True, proof=proof if proof.is_operator else None)
+
+    def own_proof(self) -> OperatorProof:
+        """The proof that a principal with credentials of its own, or the operator, sent the current request.
+
+        It is for what a principal may do with its own things. Without such credentials it is empty.
+        """
+        found = self.lenient_proof()
+        sent = request_of(request.environ)
+        has_name = sent.sender.id not in (LOCAL_ID, ANONYMOUS.id)
+        return self._proof_by_credentials(sent.sender, sent) if has_name and not found.is_operator else found
+
+    def check_own_use(self, form: Mapping[str, str] | None = None) -> OperatorProof:
+        """Like `check_use`, for what each principal with credentials may do with its own things, and the operator."""
+        proof = self.own_proof()
+        return self._checked(form, changes=False, proof=proof if proof.is_operator else None)
+
+    def own_csrf(self) -> str:
+        """The value for the field `csrf` in a form for `check_own_use`; empty when the reader may not send it."""
+        proof = self.own_proof()
+        return self._forms.dumps(proof.nonce or TOKEN) if proof.is_operator else ""
 
     def check_use(self, form: Mapping[str, str] | None = None) -> OperatorProof:
         """Like `check_change`, for actions of the operator that change nothing; a read-only hub allows them."""

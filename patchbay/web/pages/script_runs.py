@@ -1,8 +1,9 @@
 """`/activity/runs/<id>`: one run of a script, with its calls beside the lines that made them, and what they returned.
 
 The operator sees each run, and a caller with credentials of their own sees their own runs. A run of somebody else
-answers as one that is not there. Arguments and results are for the operator, as on `/activity/<id>`: a saved script
-calls with rights of its toolset that its callers lack. Its text is for those who may see the source of the toolset.
+answers as one that is not there. Both may cancel a run that waits, and its caller gets the outcome. Arguments and
+results are for the operator, as on `/activity/<id>`: a saved script calls with rights of its toolset that its callers
+lack. Its text is for those who may see the source of the toolset.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
-from patchbay.access.approvals import WAITING
-from patchbay.access.principals import LOCAL_ID
+from patchbay.access.approvals import MAX_QUESTION_CALLS, WAITING
+from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
 from patchbay.activity.script_runs import RunRecords, TooOld, find_run
@@ -22,7 +23,8 @@ from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
 from patchbay.web.access.approval_words import describe_questions
-from patchbay.web.operator.changes import explain_refusal, read_change_form
+from patchbay.web.operator.changes import explain_refusal, find_author
+from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.run_values import (
     describe_answer,
     describe_call,
@@ -32,10 +34,14 @@ from patchbay.web.pages.run_values import (
     list_rows,
 )
 from patchbay.web.rendering.plots import format_duration
-from patchbay.web.site.answers import render_answer
+from patchbay.web.site.answers import render_answer, wants_json
 from patchbay.web.site.site import Site
 
 PAGE = "/activity/runs"
+REPEAT, CANCEL = "repeat", "cancel"
+
+MAX_FIELDS = MAX_QUESTION_CALLS + 10
+"""Fields of a form: that of a question on the page /approvals can cancel its run."""
 
 
 class UnknownRun(PatchbayError):
@@ -53,9 +59,28 @@ class _RunViews:
         """GET /activity/runs/<id>: the script with its calls. Raises UnknownRun."""
         return self._page(self._find(id))
 
-    def repeat(self, id: str) -> Response:
-        """POST /activity/runs/<id>: repeat the run against its records; no call is made. Raises UnknownRun, Refused."""
-        read_change_form(self._site)
+    def change(self, id: str) -> Response:
+        """POST /activity/runs/<id>: repeat the run against its records, or with `do=cancel` cancel it.
+
+        Raises UnknownRun, Refused, InvalidParams for a run that has ended.
+        """
+        fields = read_form(self._site.settings.body_limit, MAX_FIELDS)
+        do = fields.get("do", REPEAT)
+        if do == CANCEL:
+            self._site.operators.check_own_use(fields)
+            return self._cancel(id)
+        self._site.operators.check_change(fields)
+        if do != REPEAT:
+            raise InvalidParams(f"do must be {REPEAT} or {CANCEL}; it is {do!r:.60}")
+        return self._repeat(id)
+
+    def _cancel(self, id: str) -> Response:
+        self._find(id)
+        if not self._services.scripts.cancel(id, find_author(self._site)):
+            raise InvalidParams(f"the run {id} cannot be cancelled: it has ended, or it never waited for a person")
+        return self.show(id) if wants_json(request.headers.get("Accept", "")) else redirect_to(f"{PAGE}/{id}")
+
+    def _repeat(self, id: str) -> Response:
         run = self._find(id)
         try:
             return self._page(run, repeat(self._services, run))
@@ -71,7 +96,7 @@ class _RunViews:
             if not running:
                 raise
             run = None
-        if run is None and running:
+        if run is None and (running or self._services.scripts.find_owner(id)):
             run = RunRecords(id, None, [])
         if run is None or not self._may_see(run, running):
             raise UnknownRun(f"there is no run {id:.60}; the hub deletes old records (setting activity_days)")
@@ -81,8 +106,17 @@ class _RunViews:
         if self._site.operators.lenient_proof().is_operator:
             return True
         own = self._site.sender.id
+        if owner := self._services.scripts.find_owner(run.id):
+            return own == owner != LOCAL_ID
         records = [*run.calls, *([run.script] if run.script is not None else [])]
         return own != LOCAL_ID and {one.principal for one in records} | {one.principal for one in running} == {own}
+
+    def _find_outcome(self, id: str) -> dict[str, Any] | None:
+        """Return how a suspended run ended, for its caller; for others, only that it was cancelled, and by whom."""
+        owner, own = self._services.scripts.find_owner(id), self._site.sender.id
+        is_operator = self._site.operators.lenient_proof().is_operator
+        is_whole = (own == owner != LOCAL_ID) or (is_operator and owner in (LOCAL_ID, OPERATOR_ID))
+        return self._services.scripts.describe_end(id, is_whole)
 
     def _find_text(self, script: Record | None, hides_contents: bool) -> str | None:
         """Return the text of the script of a run; None for one that is not recorded, or not for the reader."""
@@ -107,6 +141,7 @@ class _RunViews:
             "calls": calls,
             "state": state,
             "running": open_calls,
+            "outcome": self._find_outcome(run.id) if state else None,
             "differences": list(replayed.differences) if replayed is not None else None,
         }
         answer, rows = describe_answer(run.script), list_rows(run.calls)
@@ -127,7 +162,7 @@ class _RunViews:
             wrong=wrong,
             hides_contents=hides_contents,
             refusal=explain_refusal(self._site),
-            csrf=self._site.operators.csrf(),
+            csrf=self._site.operators.own_csrf(),
             format_duration=format_duration,
         )
 
@@ -164,5 +199,5 @@ def script_runs_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
     views = _RunViews(site, dispatcher)
     blueprint = Blueprint("script_runs", __name__)
     blueprint.add_url_rule(f"{PAGE}/<id>", "show", views.show)
-    blueprint.add_url_rule(f"{PAGE}/<id>", "repeat", views.repeat, methods=["POST"])
+    blueprint.add_url_rule(f"{PAGE}/<id>", "change", views.change, methods=["POST"])
     return blueprint

@@ -28,6 +28,7 @@ STATES = {
     "used": "approved, ran once",
     "expired": "too late",
     "replaced": "rehearsed again",
+    "withdrawn": "script cancelled",
 }
 """What a person reads for each state."""
 
