@@ -23,11 +23,17 @@ _ENDPOINT = re.compile(r"(.*?)/mcp(?:/[^/]+)?")
 """The path of an endpoint of a hub, of which the first part is the path prefix of the hub."""
 
 
-def find_upload_url(url: str) -> str:
-    """Return the URL for uploads of the hub with this endpoint; empty for a URL that no hub can have."""
+def find_hub_url(url: str) -> str:
+    """Return the URL of the hub with this endpoint, without a slash at its end; empty for one that no hub can have."""
     parts = urlsplit(url)
     found = _ENDPOINT.fullmatch(parts.path)
-    return urlunsplit((parts.scheme, parts.netloc, f"{found[1]}/blobs", "", "")) if found is not None else ""
+    return urlunsplit((parts.scheme, parts.netloc, found[1], "", "")) if found is not None else ""
+
+
+def find_upload_url(url: str) -> str:
+    """Return the URL for uploads of the hub with this endpoint; empty for a URL that no hub can have."""
+    hub = find_hub_url(url)
+    return f"{hub}/blobs" if hub else ""
 
 
 def upload(target: Http, data: bytes) -> str | None:

@@ -83,6 +83,10 @@ HUB = {
         "patchbay.cli.commands.servers.approvals:approvals_group",
         "List the calls that wait for an approval; decide about one.",
     ),
+    "runs": LateCommand(
+        "patchbay.cli.commands.script_runs:runs_group",
+        "Show or cancel a run of a script that waits for a person.",
+    ),
     "worker": LateCommand(
         "patchbay.cli.commands.stores.worker:worker_command",
         "Run the jobs of all hubs on one PostgreSQL; serve no client.",
@@ -215,7 +219,7 @@ SECTIONS = {
         *("toolset", "secret", "account"),
     ),
     "Call": (
-        *("inspect", "call", "run", "read", "prompt", "cat", "head", "tail", "filter", "put"),
+        *("inspect", "call", "run", "runs", "read", "prompt", "cat", "head", "tail", "filter", "put"),
         "mcp",
         "profile",
         "connections",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ from patchbay.exit_codes import RELEASE, with_examples
 
 ALL_SERVERS = "/mcp"
 """The address of all servers of the hub."""
+
+_WAITING_RUN = re.compile(r"\(run ([0-9a-f]{16})\)")
+"""The id of a run in the sentence about one that waits (`scripting/following.py`)."""
 
 RUN_SCRIPT = "run_script"
 """The tool by which a hub runs scripts."""
@@ -84,6 +88,9 @@ def run(
     It prints the value of the last expression, as `patchbay call` prints a result (docs/scripts.md). The script runs in
     the hub, with your rights there: the types are checked before anything runs. The server has scripts with
     `"listing": {"scripts": "also"}`. SCRIPT - is standard input.
+
+    Without a terminal, and without --answer or --decline, a script whose calls need an approval waits for the page
+    /approvals: `patchbay runs show` has its value later.
     """
     if name and address:
         raise ConfigError("--at", "", "expected --toolset or --at, not both")
@@ -92,6 +99,8 @@ def run(
     arguments["inputs"] = {key: _value_of(text) for key, text in inputs}
     if rehearse:
         arguments["rehearse"] = True
+    # Without anybody to ask, a script waits for the page, where "no answer" would refuse its calls.
+    work.answers.are_left_to_page = not work.answers.has_answers
     failures = FailureCounter(style)
     write_records(_explaining(_run(work, place, arguments), place), failures)
     failures.finish()
@@ -107,12 +116,18 @@ def _run(work: ClientSession, place: str, arguments: dict[str, Any]) -> Iterator
 
 
 def _explaining(records: Iterable[Record], place: str) -> Iterator[Record]:
-    """Yield the records; say what to change where the server has no scripts."""
+    """Yield the records; say what to change where the server has no scripts, and what follows for one that waits."""
     try:
         for record in records:
-            if record.get("isError") and _is_without_scripts(str(record.get("text", ""))):
+            text = str(record.get("text", "")) if record.get("isError") else ""
+            if _is_without_scripts(text):
                 _advise(place)
             yield record
+            if (waits := _WAITING_RUN.search(text)) is not None:
+                write_note(
+                    f"Next: `patchbay runs show {waits[1]} --wait` has its value after the decision, and `patchbay runs"
+                    f" cancel {waits[1]}` ends it, with the --at and the --header of this command"
+                )
     except PatchbayError as problem:
         if _is_without_scripts(problem.message):
             _advise(place)

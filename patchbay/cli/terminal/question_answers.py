@@ -64,20 +64,30 @@ def open_terminal() -> Iterator[Terminal | None]:
 
 @dataclass
 class Answers:
-    """The answers to a server's questions. `quiet` hides the progress while the terminal asks."""
+    """The answers to a server's questions. `quiet` hides the progress while the terminal asks.
+
+    With `are_left_to_page` the client supports no forms, so that a page of the hub has the questions about approvals.
+    """
 
     given: Given = field(default_factory=dict)
     decline: bool = False
     sample: str | None = None
     roots: tuple[str, ...] = ()
     interactive: bool = False
+    are_left_to_page: bool = False
     quiet: Callable[[], AbstractContextManager[Any]] = ExitStack
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def questions(self) -> frozenset[str]:
         """The kinds of questions that the client supports; roots only when `--root` names directories."""
-        return frozenset({"elicitation", "sampling"} | ({"list_roots"} if self.roots else set()))
+        asked = {"sampling"} if self.are_left_to_page else {"elicitation", "sampling"}
+        return frozenset(asked | ({"list_roots"} if self.roots else set()))
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether this command can answer a question with a form: by an option, or by the person at the terminal."""
+        return self.interactive or self.decline or bool(self.given)
 
     def __call__(self, method: str, params: Mapping[str, Any]) -> Json:
         """Answer one question. Raises McpFailure to refuse it."""
