@@ -24,10 +24,10 @@ from patchbay.access.approvals import (
     UnknownApproval,
     canonical_arguments,
 )
-from patchbay.activation import Call, Events, pauses_for
+from patchbay.activation import Call, Events, has_tasks, pauses_for
 from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
-from patchbay.events import Ask, Content, Data, Event, Text
+from patchbay.events import Ask, Content, Data, Detach, Event, Text
 from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.tool_questions import (
     KEY,
@@ -72,11 +72,12 @@ class ResumedScripts(Protocol):
 def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
     """Wait for the end of a run, and yield its output and its value.
 
-    Asks the client about the calls that wait, once each time that the run is suspended. Raises ToolFailed with the
-    reason of a run that failed, of one without a decision in time, and after `wait_seconds` while the run waits for
-    more than this client was asked.
+    Asks the client about the calls that wait, once each time that the run is suspended. The call of a client with tasks
+    becomes a task, which waits for the person. Raises ToolFailed with the reason of a run that failed, of one without a
+    decision in time, and after `wait_seconds` while the run waits for more than another client was asked.
     """
     runs, asked, waits_since = scripts.runs, 0, time.monotonic()
+    may_detach = has_tasks(call.capabilities)
     with runs.store.bus.subscribe([APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED]) as mailbox:
         pauses = pauses_for(call, mailbox)
         while True:
@@ -91,6 +92,10 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                 return
             if state == EXPIRED:
                 raise ToolFailed(_describe_expired(head))
+            if state == SUSPENDED and may_detach:
+                may_detach = False
+                yield Detach()
+                continue
             if state == SUSPENDED:
                 if asked != head.number and _reaches(call, head):
                     asked = head.number
@@ -98,7 +103,9 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                     waits_since = time.monotonic()
                     continue
                 opens = head.accounts and can_open_pages(call)
-                if time.monotonic() - waits_since >= (CONNECT_SECONDS if opens else scripts.wait_seconds):
+                if call.cancelled.outlives_caller:
+                    call.deadline = max(call.deadline, time.monotonic() + RUNNING_SECONDS)
+                elif time.monotonic() - waits_since >= (CONNECT_SECONDS if opens else scripts.wait_seconds):
                     raise ToolFailed(describe_waiting(runs, head, call.shown or head.tool))
             else:
                 waits_since = time.monotonic()
