@@ -24,7 +24,9 @@ from tests.databases import PostgresqlServer
 from tests.hubs import modern_request
 from tests.interaction.nodes import Nodes, running_nodes
 from tests.interaction.peers import MODERN
-from tests.scripting.closing import CODE, FILES
+from tests.scripting.closing import CODE, FILES, FORMS
+from tests.scripting.test_runs_as_tasks import KNOWS
+from tests.scripting.test_saved_runs import desk
 from tests.serving.running import Hub
 from tests.waiting import BOUND, until
 
@@ -66,7 +68,7 @@ await asyncio.gather(*[close(number) for number in (1, 2, 3)])
 def nodes(tmp_path: Path, postgresql: PostgresqlServer) -> Iterator[Nodes]:
     servers = tmp_path / "nodes" / "servers"
     servers.mkdir(parents=True)
-    files = FILES | {"holding.py": HOLDING, "holding.mcp.json": FILES["issues.mcp.json"]}
+    files = FILES | {"holding.py": HOLDING, "holding.mcp.json": FILES["issues.mcp.json"], "desk.json": desk("off")}
     for name, text in files.items():
         (servers / name).write_text(text)
     with running_nodes(tmp_path / "nodes", postgresql.new_schema(), 3, "--workers", "1") as found:
@@ -76,7 +78,12 @@ def nodes(tmp_path: Path, postgresql: PostgresqlServer) -> Iterator[Nodes]:
 def run_script(hub: Hub, server: str, code: str, folder: Path, count: int) -> Any:
     """The result of a script at one node; None if the node was killed meanwhile."""
     arguments = {"code": code, "inputs": {"folder": str(folder), "count": count}}
-    message, headers = modern_request("tools/call", {"name": "run_script", "arguments": arguments})
+    return send(hub, server, "tools/call", {"name": "run_script", "arguments": arguments})
+
+
+def send(hub: Hub, server: str, method: str, params: Any, capabilities: Any = None) -> Any:
+    """The result of a request of the operator at one node; None if the node was killed meanwhile."""
+    message, headers = modern_request(method, params, capabilities)
     known = headers | {"Accept": "application/json, text/event-stream"} | hub.as_operator()
     try:
         answer = httpx2.post(
@@ -154,6 +161,89 @@ def test_a_call_that_a_killed_node_was_making_is_not_made_again_and_the_others_g
     assert result["structuredContent"]["value"][0] == f"holding.close: {UNKNOWN_RESULT}", result
     assert sorted(words(tmp_path, "closed")) == ["1", "2", "3"], "each once"
     thread.join(BOUND)
+
+
+def test_a_saved_script_goes_on_at_another_node_after_its_own_was_killed(nodes: Nodes, tmp_path: Path) -> None:
+    """55.3"""
+    first, second, third = nodes.hubs
+    wanted = {"name": "tidy", "arguments": {"folder": str(tmp_path)}}
+    thread = threading.Thread(target=send, args=(first, "desk", "tools/call", wanted))
+    thread.start()
+    until(lambda: waiting(second), "the call that waits")
+    kill(first)
+    thread.join(BOUND)
+    approve(second)
+    until(lambda: words(tmp_path, "closed") == ["1"], "the call")
+    result = send(third, "desk", "tools/call", wanted)
+    assert result["content"] == [{"type": "text", "text": "closed 1"}] and words(tmp_path, "closed") == ["1"]
+
+
+@pytest.mark.parametrize("capabilities", [KNOWS, KNOWS | FORMS], ids=["working", "asking"])
+def test_a_task_of_a_script_has_its_value_after_a_decision_at_another_node(
+    nodes: Nodes, tmp_path: Path, capabilities: Any
+) -> None:
+    first, second, third = nodes.hubs
+    arguments = {"code": CODE, "inputs": {"folder": str(tmp_path), "count": 3}}
+    made = send(first, "issues", "tools/call", {"name": "run_script", "arguments": arguments}, capabilities)
+    assert made["resultType"] == "task", made
+    until(lambda: len(waiting(second)) == 3, "three calls that wait")
+    wanted = {"taskId": made["taskId"]}
+
+    def seen() -> Any:
+        return send(third, "issues", "tasks/get", wanted, capabilities)
+
+    if "elicitation" in capabilities:
+        until(lambda: seen()["status"] == "input_required", "the question of the task")
+        (key,) = seen()["inputRequests"]
+        answers = {"inputResponses": {key: {"action": "accept", "content": {}}}}
+        send(second, "issues", "tasks/update", wanted | answers, capabilities)
+    else:
+        assert seen()["status"] == "working"
+        approve(second)
+    until(lambda: seen()["status"] == "completed", "the end of the task")
+    assert seen()["result"]["structuredContent"]["value"] == ["closed 1", "closed 2", "closed 3"]
+    assert sorted(words(tmp_path, "closed")) == ["1", "2", "3"]
+
+
+def test_a_task_that_is_cancelled_at_another_node_cancels_its_script(nodes: Nodes, tmp_path: Path) -> None:
+    first, second, third = nodes.hubs
+    arguments = {"code": CODE, "inputs": {"folder": str(tmp_path), "count": 3}}
+    made = send(first, "issues", "tools/call", {"name": "run_script", "arguments": arguments}, KNOWS)
+    until(lambda: len(waiting(second)) == 3, "three calls that wait")
+    run = waiting(second)[0]["run"]
+    send(second, "issues", "tasks/cancel", {"taskId": made["taskId"]}, KNOWS)
+    until(lambda: not waiting(third), "the end of the question")
+    shown = httpx2.get(f"http://127.0.0.1:{third.port}/activity/runs/{run}.json", headers=third.as_operator()).json()
+    assert shown["state"] == "cancelled" and words(tmp_path, "closed") == []
+    status = send(third, "issues", "tasks/get", {"taskId": made["taskId"]}, KNOWS)["status"]
+    assert status == "cancelled"
+
+
+def test_a_cancellation_and_an_approval_at_two_nodes_have_one_winner(nodes: Nodes, tmp_path: Path) -> None:
+    """Both come at once: each call is made at most once, and a cancelled run has no value."""
+    first, second, third = nodes.hubs
+    thread = begin(first, "issues", CODE, tmp_path)
+    until(lambda: len(waiting(second)) == 3, "three calls that wait")
+    asked = waiting(second)[0]
+
+    def post(hub: Hub, path: str, **fields: str) -> None:
+        headers = hub.as_operator() | {"Accept": "application/json"}
+        httpx2.post(f"http://127.0.0.1:{hub.port}{path}", data=fields, headers=headers, timeout=BOUND)
+
+    approves = threading.Thread(
+        target=post, args=(second, "/approvals"), kwargs={"id": asked["question"], "do": "approve"}
+    )
+    approves.start()
+    post(third, f"/activity/runs/{asked['run']}", do="cancel")
+    approves.join(BOUND)
+    thread.join(BOUND)
+    shown = httpx2.get(
+        f"http://127.0.0.1:{second.port}/activity/runs/{asked['run']}.json", headers=second.as_operator()
+    ).json()
+    made = words(tmp_path, "closed")
+    assert len(made) == len(set(made)) and shown["state"] in ("cancelled", "done")
+    assert (shown["outcome"]["value"] is None) == (shown["state"] == "cancelled")
+    assert waiting(first) == []
 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN])

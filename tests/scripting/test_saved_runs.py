@@ -64,3 +64,21 @@ def test_a_saved_script_that_is_no_longer_there_does_not_go_on(hub: Hub, tmp_pat
     decide(hub, asked["question"])
     assert ended(hub, asked["run"]).failure == "desk has no tool tidy any more, which began this script"
     assert words(tmp_path) == []
+
+
+def test_a_saved_script_that_waits_goes_on_after_a_restart_of_the_hub(tmp_path: Path) -> None:
+    """55.3: with the version of the toolset that is there then, as its caller."""
+    files = FILES | {"desk.json": desk("off")}
+    first = Hub(tmp_path / "hub", files, store="sqlite")
+    first.catalogue.hub.gate.wait_seconds = 0.0
+    assert "call tidy with the same arguments again" in tidy(first, tmp_path).text
+    asked = waiting(first)[0]
+    first.close()
+    second = Hub(tmp_path / "hub", files, store="sqlite")
+    second.catalogue.hub.gate.wait_seconds = 0.0
+    try:
+        decide(second, asked["question"])
+        assert ended(second, asked["run"]).value == "closed 1"
+        assert tidy(second, tmp_path).text == "closed 1" and words(tmp_path) == ["1"]
+    finally:
+        second.close()
