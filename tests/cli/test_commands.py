@@ -78,7 +78,7 @@ def test_the_options_asked_for_most_come_first() -> None:
         ("gc", {"data", "blob_hours"}),
         ("import", {"data", "servers", "port"}),
         ("install", {"data", "servers", "host", "port"}),
-        ("invite", {"data", "host", "port", "public_url"}),
+        ("invite", {"data", "host", "port", "public_url", "sign_in"}),
         ("key new", {"data"}),
         ("list", {"data", "servers"}),
         ("login", {"data", "host", "port", "public_url"}),
