@@ -205,7 +205,9 @@ class Dispatcher:
             mounted = find_mount(self.services.access.catalogue_for(wire.sender).all(), params.get("name"))
         elif wire.endpoint != server.name:
             return server
-        if mounted is None or not await_first_lists(self.services.catalogue, mounted, params.get("_meta")):
+        if mounted is None or not await_first_lists(
+            self.services.catalogue, mounted, params.get("_meta"), is_call=True
+        ):
             return server
         return self.server(wire.endpoint, wire.sender, wire.operator)
 

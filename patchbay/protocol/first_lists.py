@@ -31,18 +31,18 @@ def knows_target(server: Server, method: str, params: Mapping[str, Any]) -> bool
     return method != "resources/read" or bool(server.resources or server.templates)
 
 
-def await_first_lists(catalogue: Catalogue, server: Server, meta: Any) -> bool:
+def await_first_lists(catalogue: Catalogue, server: Server, meta: Any, is_call: bool = False) -> bool:
     """Wait for the first lists of a mounted server; return whether this process may serve others now.
 
-    `meta` is the `_meta` of the request. A request of a mount does not wait: two mounts that lead to each
-    other would wait for each other. The wait ends FIRST_LISTS_SECONDS after the start of the mount.
+    `meta` is the `_meta` of the request, `is_call` says that it names an entry. A request of a mount does not wait: two
+    mounts that lead to each other would wait for each other. `wait_for_first_answer` says when the wait ends.
     """
     standing = server.standing
     if standing is None or server.pinned or mounts_in(meta):
         return False
     if not standing.state_known.is_set():
         standing.start()
-        standing.wait_for_first_answer()
+        standing.wait_for_first_answer(is_call)
         if not standing.state_known.is_set():
             return False
     catalogue.catch_up()

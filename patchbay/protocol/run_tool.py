@@ -140,6 +140,8 @@ def find_tool(server: Server, name: str) -> Descriptor:
         return found
     behind = server.standing.health if server.standing is not None else None
     why = f"; of the server behind this mount: {behind.sentence}" if behind and behind.state != "up" else ""
+    if behind and behind.state == "connecting":
+        why += ", which takes longer while a package is fetched: call again in a moment"
     raise UnknownTool(f"there is no tool {name!r:.140} on {server.name}{nearest(name, server.tools)}{why}")
 
 

@@ -25,6 +25,12 @@ from patchbay.upstreams.remembered_roots import RememberedRoots
 FIRST_LISTS_SECONDS = 2.0
 """Seconds after the start of a mount in which a request for its lists waits for its first answer."""
 
+FIRST_ENTRY_SECONDS = 20.0
+"""Seconds after the start of a mount in which a call of what it does not list yet waits for its first answer.
+
+A list is asked for by a client that starts, and waits for every server; a call is about this server alone.
+"""
+
 FIRST_CONNECTION_SECONDS = 20.0
 """Seconds that a call waits for the first connection to an upstream."""
 
@@ -142,10 +148,14 @@ class PinnedMount(Generic[M]):
         self.started_at: float | None = None
         """The `time.monotonic()` of the start."""
 
-    def wait_for_first_answer(self) -> None:
-        """Wait until it is known whether the other side answers, at most until FIRST_LISTS_SECONDS after the start."""
+    def wait_for_first_answer(self, is_call: bool = False) -> None:
+        """Wait until it is known whether the other side answers, for a list or for a call.
+
+        The wait ends FIRST_LISTS_SECONDS after the start, for a call FIRST_ENTRY_SECONDS.
+        """
         if self.started_at is not None:
-            self.state_known.wait(max(0.0, self.started_at + FIRST_LISTS_SECONDS - time.monotonic()))
+            seconds = FIRST_ENTRY_SECONDS if is_call else FIRST_LISTS_SECONDS
+            self.state_known.wait(max(0.0, self.started_at + seconds - time.monotonic()))
 
     @property
     def changes(self) -> Changes | None:
@@ -187,8 +197,11 @@ class Standing(Protocol):
         """Start the thread; does nothing the second time."""
         ...
 
-    def wait_for_first_answer(self) -> None:
-        """Wait until it is known whether the other side answers, at most until FIRST_LISTS_SECONDS after the start."""
+    def wait_for_first_answer(self, is_call: bool = False) -> None:
+        """Wait until it is known whether the other side answers, for a list or for a call.
+
+        The wait ends FIRST_LISTS_SECONDS after the start, for a call FIRST_ENTRY_SECONDS.
+        """
         ...
 
     def stop(self) -> None:

