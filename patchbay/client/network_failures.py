@@ -54,7 +54,7 @@ def _describe_cause(cause: BaseException) -> str:
     if isinstance(cause, socket.gaierror):
         return f"the name of its host has no address: {cause.strerror}"
     if isinstance(cause, ConnectionRefusedError):
-        return "it refused the connection, so no server listens at this port"
+        return "the connection was refused, so no server listens at this port"
     return ""
 
 

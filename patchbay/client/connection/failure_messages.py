@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 import mcp_types as types
@@ -98,7 +100,7 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
     if isinstance(problem, httpx2.SSEError) and words.lower().startswith(WRONG_MEDIA_TYPE):
         return _make_media_type_error(context, words)
     if isinstance(problem, httpx2.ConnectError):
-        words = describe_failure(problem, has_answered=False)
+        words = describe_failure(problem, has_answered=False) + _describe_proxy(context.target)
     return Unreachable(f"{target} cannot be reached: {words}{context.details}")
 
 
@@ -137,6 +139,17 @@ def _make_status_error(context: FailureContext, status: int) -> Unreachable:
         f"{target} answers HTTP {NOT_FOUND}: no MCP server is there, or {who} no access to it{said}",
         bool(context.refusal),
     )
+
+
+def _describe_proxy(target: Target) -> str:
+    """Return the proxy of the environment through which requests to a target go; empty without one."""
+    if not isinstance(target, Http) or not target.is_proxied:
+        return ""
+    parts, proxies = urlsplit(target.url), getproxies()
+    name = next((one for one in (parts.scheme, "all") if one in proxies), "")
+    if not name or proxy_bypass(parts.hostname or ""):
+        return ""
+    return f"; requests go through the proxy of {name.upper()}_PROXY, except to the hosts of NO_PROXY"
 
 
 def _make_media_type_error(context: FailureContext, words: str) -> NoMcpServer:

@@ -61,7 +61,15 @@ def test_https_at_a_port_of_plain_http_says_to_write_http(folder: Path, hub: Hub
 
 def test_a_port_without_a_server_is_called_so(folder: Path) -> None:
     said = inspect(folder, f"http://127.0.0.1:{free_port()}/mcp").err
-    assert "it refused the connection, so no server listens at this port" in said
+    assert "the connection was refused, so no server listens at this port" in said
+
+
+def test_a_proxy_that_does_not_answer_is_named(folder: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    said = inspect(folder, f"http://127.0.0.1:{hub.port}/mcp").err
+    assert "requests go through the proxy of HTTP_PROXY, except to the hosts of NO_PROXY" in said
 
 
 def test_a_name_without_an_address_is_called_so(folder: Path) -> None:

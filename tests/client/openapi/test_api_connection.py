@@ -22,7 +22,7 @@ from tests.interaction.programs import free_port
 from tests.waiting import BOUND
 
 CLOSED = "it closed the connection before it answered"
-REFUSED = "it refused the connection, so no server listens at this port"
+REFUSED = "the connection was refused, so no server listens at this port"
 BROKEN_OFF = "it closed the connection in the middle of its answer"
 
 
