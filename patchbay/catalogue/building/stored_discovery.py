@@ -46,10 +46,7 @@ SHIPPED_KINDS = ("patchbay.kinds.", "patchbay.python_functions.")
 """Prefixes of the modules whose discoveries are stored; the version covers no others."""
 
 
-DISCOVERING_CODE = (
-    *("kinds/**/*.py", "python_functions/*.py", "environments/*.py"),
-    *("occurrences/event_types.py", "syntax.py"),
-)
+DISCOVERING_CODE = ("kinds/**/*.py", "python_functions/*.py", "environments/*.py", "occurrences/event_types.py")
 """The modules, as patterns below the package, on which the result of a discovery depends, besides the descriptors."""
 
 
@@ -151,7 +148,7 @@ RECENT = RecentDiscoveries()
 @cache
 def discovery_topic() -> str | None:
     """Return the topic for this version of the code; None when the source files are not there to identify it."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     code = [Path(descriptors.__file__), *(file for one in DISCOVERING_CODE for file in sorted(package.glob(one)))]
     digest = sha256(f"{sys.version} {version('jsonschema-rs')}".encode())
     try:

@@ -112,7 +112,7 @@ def test_the_version_covers_the_code_that_reads_definitions() -> None:
     graph = graph_of(read("patchbay/**/*.py"))
     readers = ("kinds.discovery", "python_functions", "kinds.shell.discovery")
     used = {name for reader, names in graph.items() if reader.startswith(readers) for name in names}
-    package = Path(stored_discovery.__file__).parents[1]
+    package = Path(stored_discovery.__file__).parents[2]
     covered = {file for pattern in DISCOVERING_CODE for file in package.glob(pattern)}
     beside = {name for name in used if package.joinpath(*name.split(".")).with_suffix(".py") not in covered}
     assert beside == {"descriptors", "errors", "kind"}
