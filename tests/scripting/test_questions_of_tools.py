@@ -103,7 +103,7 @@ def test_one_approval_is_enough_for_a_call_whose_tool_asks(hub: Hub, tmp_path: P
     first = ask(hub, tmp_path, code)
     ((key, words_of_question),) = questions(first).items()
     assert "Approve this call of desk.reserve?" in words_of_question
-    approval = {"inputResponses": {key: {"action": "accept", "content": {}}}}
+    approval: dict[str, Any] = {"inputResponses": {key: {"action": "accept", "content": {}}}}
     second = ask(hub, tmp_path, code, requestState=first.result["requestState"], **approval)
     assert list(questions(second).values()) == ["desk.reserve (line 2 of the script) asks: Who takes A1?"]
     assert value(ask(hub, tmp_path, code, **answered(second, "Ann"))) == "A1 for Ann"
