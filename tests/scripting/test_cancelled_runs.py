@@ -19,6 +19,7 @@ from patchbay.scripting.cancelling import cancel_run
 from patchbay.scripting.suspended_runs import CANCELLED, LostClaim
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
+from tests.scripting.asking import answered, ask, asking_hub
 from tests.scripting.closing import (
     CODE,
     FILES,
@@ -274,5 +275,17 @@ def test_the_end_of_a_session_leaves_the_run(tmp_path: Path) -> None:
         assert [one["run"] for one in waiting(own)] == [call.run] * 3
         decide(own, waiting(own)[0]["question"])
         assert ended(own, call.run).value == ["closed 1", "closed 2", "closed 3"]
+    finally:
+        own.close()
+
+
+def test_a_run_that_waits_for_an_answer_to_a_tool_is_cancelled_too(tmp_path: Path) -> None:
+    own = asking_hub(tmp_path / "hub")
+    try:
+        asked = ask(own, tmp_path)
+        (head,) = (one for one in runs(own).heads() if not one.ended)
+        assert cancel(own, head.id, operator(own)).json["state"] == "cancelled"
+        answer = ask(own, tmp_path, **answered(asked, "Ann"))
+        assert "the run was cancelled by operator" in failure(answer) and words(tmp_path, "booked") == []
     finally:
         own.close()

@@ -14,11 +14,11 @@ import orjson
 from patchbay import exit_codes
 from patchbay.cli.client_session import ClientSession, Command, open_session
 from patchbay.cli.commands.pipelines import with_style, write_records
-from patchbay.cli.completion import complete_address
-from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import write_note
+from patchbay.cli.completion.values import complete_address
 from patchbay.cli.records.output import FailureCounter, Style
 from patchbay.cli.running_hub import find_running_hub
+from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.messages import write_note
 from patchbay.cli.typed_addresses import complete_reference, with_headers
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.resolution import resolve_address
@@ -36,6 +36,9 @@ POLL_SECONDS = 0.5
 
 PAGE = "/activity/runs"
 RUN_SCRIPT = "run_script"
+NEEDS = {"approval": "an approval of", "answer": "an answer to", "account": "an account of its caller for"}
+"""What a call that waits needs, and how a sentence names it before the calls."""
+
 WAITS, GOES_ON = "suspended", ("decided", "running")
 WAITING_RUN = f"{exit_codes.RELEASE}, and a script that waits"
 
@@ -141,7 +144,8 @@ def show_command(work: ClientSession, /, run: str, address: str | None, wait: bo
         found = hub.read(run)
     write_records(_make_records(found), failures)
     if found["state"] == WAITS:
-        write_note(f"Next: decide on the page /approvals; `patchbay runs cancel {run}` ends the run")
+        decide = "decide on the page /approvals; " if any(_needs(one) == "approval" for one in found["running"]) else ""
+        write_note(f"Next: {decide}`patchbay runs cancel {run}` ends the run")
     failures.finish()
 
 
@@ -182,10 +186,20 @@ def _make_records(found: dict[str, Any]) -> Iterator[Record]:
 def _describe(state: str, found: dict[str, Any]) -> str:
     """Return the state of a run that has no outcome for this reader, as a sentence."""
     if state == WAITS:
-        calls = ", ".join(f"{one['name']} (line {one['line']})" for one in found["running"])
-        return f"The run waits for an approval of {calls}."
+        needs = {name: [one for one in found["running"] if _needs(one) == name] for name in NEEDS}
+        parts = [f"{NEEDS[name]} {_list_calls(calls)}" for name, calls in needs.items() if calls]
+        return f"The run waits for {' and '.join(parts) or 'a person'}."
     return {
         "decided": "The run is decided and goes on soon.",
         "running": "The run goes on.",
         "expired": "The run has ended: there was no decision about its calls in time.",
     }.get(state, "The run has ended. Only its own caller gets the value.")
+
+
+def _list_calls(calls: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{one['name']} (line {one['line']})" for one in calls)
+
+
+def _needs(call: dict[str, Any]) -> str:
+    """Return what a call waits for; a hub of an earlier version knows approvals alone."""
+    return str(call.get("needs", "approval"))
