@@ -28,6 +28,9 @@ MAX_AUDIENCES = 100
 MAX_GROUPS = 1000
 MAX_SCOPES = 1000
 
+SCOPE = "scope"
+"""The claim whose string is a list of words (RFC 9068, section 2.2.3), also where it has the groups."""
+
 Claims = Mapping[str, Any]
 
 _ID_TOKEN_CLAIMS = ("nonce", "at_hash", "c_hash", "s_hash", "events")
@@ -189,6 +192,8 @@ def _read_groups(claims: Claims, name: str) -> frozenset[str]:
     found = _find_groups(claims, name)
     if found is None:
         return frozenset()
+    if name == SCOPE and isinstance(found, str):
+        found = found.split()
     # A grant to the operator, to a key or to a person of an issuer is not for a group that happens to have this name.
     texts = _list_texts({name: found}, name, MAX_GROUPS, may_be_empty=True)
     return frozenset(one for one in texts if is_group_name(one))

@@ -30,6 +30,8 @@ ADMIN, PASSWORD = "admin", "password"
 """The first account of a new database, as the package makes it."""
 
 CLIENT, SECRET = "patchbay", "a-secret-of-tests"
+CLI, CLI_PAGE = "cli", "http://127.0.0.1:9/callback"
+"""A public client that calls the hub with access tokens, and its redirect URI."""
 
 
 class NotThere(Exception):
@@ -50,9 +52,9 @@ class Glewlwyd:
         """Log a person in, as the script of its page does."""
         self.send(browser, "POST", "auth/", {"username": name, "password": password})
 
-    def allow(self, browser: httpx2.Client) -> None:
-        """Let the hub know who the person is."""
-        self.send(browser, "PUT", f"auth/grant/{CLIENT}/", {"scope": "openid research"})
+    def allow(self, browser: httpx2.Client, client: str = CLIENT) -> None:
+        """Let a client know who the person is."""
+        self.send(browser, "PUT", f"auth/grant/{client}/", {"scope": "openid research"})
 
     def send(self, browser: httpx2.Client, method: str, path: str, body: Any = None) -> httpx2.Response:
         answer = browser.request(method, f"{self.url}/api/{path}", json=body)
@@ -102,8 +104,11 @@ def write_configuration(folder: Path, root: Path, port: int) -> Path:
     return path
 
 
-def plugin(issuer: str) -> dict[str, Any]:
-    """The plugin of OpenID Connect: code flow with PKCE, rotating refresh tokens, sessions with both logouts."""
+def plugin(issuer: str, resource: str) -> dict[str, Any]:
+    """The plugin of OpenID Connect: code flow with PKCE, rotating refresh tokens, sessions with both logouts.
+
+    Clients get access tokens for the resource (RFC 8707).
+    """
     key = make_key("RS256")
     flags = (
         *("refresh-token-rolling", "auth-type-code-enabled", "auth-type-refresh-enabled", "jwks-show"),
@@ -112,6 +117,7 @@ def plugin(issuer: str) -> dict[str, Any]:
             "session-management-allowed",
             "auth-type-code-revoke-replayed",
             "back-channel-logout-allowed",
+            "resource-allowed",
         ),
     )
     off = (
@@ -131,6 +137,7 @@ def plugin(issuer: str) -> dict[str, Any]:
         **{"access-token-duration": 3600, "refresh-token-duration": 86400, "code-duration": 600},
         **{"allowed-scope": ["openid", "research"], "name-claim": "mandatory", "email-claim": "mandatory"},
         **{"scope-claim": "mandatory", "refresh-token-one-use": "never"},
+        **{"resource-scope": {"research": [resource]}, "resource-client-property": ""},
         **{"session-cookie-name": "GLEWLWYD2_OIDC_SID", "session-cookie-expiration": 2419200},
     }
     return {"module": "oidc", "name": "oidc", "display_name": "OpenID Connect", "parameters": parameters}
@@ -155,6 +162,19 @@ def client(base: str) -> dict[str, Any]:
     }
 
 
+def public_client() -> dict[str, Any]:
+    """A program of a person, such as a client of MCP, without a secret."""
+    return {
+        "client_id": CLI,
+        "name": "A client",
+        "enabled": True,
+        "confidential": False,
+        "redirect_uri": [CLI_PAGE],
+        "authorization_type": ["code"],
+        "scope": ["openid", "research"],
+    }
+
+
 @contextmanager
 def running_glewlwyd(folder: Path, base: str, people: tuple[str, ...]) -> Iterator[Glewlwyd]:
     """Glewlwyd with these people, who are in the scope `research`, while it runs. Raises NotThere."""
@@ -170,8 +190,9 @@ def running_glewlwyd(folder: Path, base: str, people: tuple[str, ...]) -> Iterat
     ):
         found.log_in(admin, ADMIN)
         found.send(admin, "POST", "scope/", {"name": "research", "display_name": "Research"})
-        found.send(admin, "POST", "mod/plugin/", plugin(found.issuer))
-        found.send(admin, "POST", "client/?source=database", client(base))
+        found.send(admin, "POST", "mod/plugin/", plugin(found.issuer, f"{base}/mcp"))
+        for row in (client(base), public_client()):
+            found.send(admin, "POST", "client/?source=database", row)
         for name in people:
             person = {"username": name, "password": PASSWORD, "name": f"Name of {name}", "enabled": True}
             person |= {"email": f"{name}@example.org", "scope": ["openid", "research"]}

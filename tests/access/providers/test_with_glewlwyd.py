@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
 
 from patchbay.access.people.people import People
 from patchbay.stores.sqlite import SqliteStore
-from tests.access.providers.glewlwyd import CLIENT, SECRET, Glewlwyd, NotThere, running_glewlwyd
+from tests.access.providers.glewlwyd import CLI, CLI_PAGE, CLIENT, SECRET, Glewlwyd, NotThere, running_glewlwyd
 from tests.interaction.programs import free_port, plain_environment
 from tests.serving.running import running
+from tests.signing_in import challenge_of
 from tests.waiting import BOUND, until
 
 pytestmark = [pytest.mark.full, pytest.mark.process]
@@ -35,10 +36,69 @@ class Person:
         answer = self.browser.get(answer.headers["location"] + "&g_continue")
         return self.browser.get(answer.headers["location"])
 
+    def token(self, provider: Glewlwyd) -> str:
+        """An access token of a client of this person, for the hub."""
+        provider.allow(self.browser, CLI)
+        verifier, resource = "v" * 43, f"{self.base}/mcp"
+        query = {"response_type": "code", "client_id": CLI, "redirect_uri": CLI_PAGE, "scope": "openid research"}
+        query |= {"code_challenge": challenge_of(verifier), "code_challenge_method": "S256", "resource": resource}
+        answer = self.browser.get(f"{provider.issuer}/auth?{urlencode(query | {'nonce': 'n' * 20})}&g_continue")
+        code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
+        form = {"grant_type": "authorization_code", "client_id": CLI, "redirect_uri": CLI_PAGE, "code": code}
+        form |= {"code_verifier": verifier, "resource": resource}
+        answer = httpx2.post(f"{provider.issuer}/token", data=form, timeout=BOUND)
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["access_token"])
+
     def groups(self) -> list[str] | None:
         """The groups of the own account; None for a browser that is not signed in."""
         answer = self.browser.get(f"{self.base}/account", headers={"Accept": "application/json"})
         return sorted(answer.json()["groups"]) if answer.status_code == 200 else None
+
+
+def test_a_client_with_a_token_of_glewlwyd_and_a_browser_are_one_principal(tmp_path: Path) -> None:
+    """As with oidc-provider: a grant to a group counts for both, and one account has the records of both."""
+    port, folder = free_port(), tmp_path / "hub"
+    base = f"http://127.0.0.1:{port}"
+    (folder / "servers").mkdir(parents=True)
+    (folder / "servers" / "echo.py").write_text('def echo(text: str) -> str:\n    """Echo."""\n    return text\n')
+    with ExitStack() as stack:
+        try:
+            provider = stack.enter_context(running_glewlwyd(tmp_path / "glewlwyd", base, ("ann",)))
+        except NotThere as problem:
+            pytest.skip(str(problem))
+        options = ["--issuer", provider.issuer, "--sign-in", f"Acme={provider.issuer}", "--sign-in-client", CLIENT]
+        options += ["--sign-in-secret", "${ACME_SECRET}", "--groups-claim", "scope", "--sign-in-scopes", "research"]
+        environment = plain_environment(folder) | {"ACME_SECRET": SECRET}
+        hub = stack.enter_context(running(folder, *options, "--port", str(port), environ=environment))
+        operator = hub.as_operator() | {"Accept": "application/json"}
+        grants = {"grants": [{"to": ["research"], "may": ["see", "call"], "on": ["echo"]}]}
+        httpx2.put(f"{base}/variables/access", json=grants, headers=operator, timeout=BOUND).raise_for_status()
+        ann = Person(base, provider, "ann")
+        stack.callback(ann.browser.close)
+        ann.sign_in()
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        body = call | {"params": {"name": "echo", "arguments": {"text": "hello"}}}
+        media = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+        bearer = media | {"Authorization": f"Bearer {ann.token(provider)}"}
+        answers = [
+            ann.browser.post(f"{base}/mcp/echo", json=body, headers=media),
+            httpx2.post(f"{base}/mcp/echo", json=body, headers=bearer, timeout=BOUND),
+        ]
+        assert [answer.json()["result"]["content"][0]["text"] for answer in answers] == ["hello", "hello"]
+        account = ann.browser.get(f"{base}/upstreams", headers={"Accept": "application/json"}).json()["principal"]
+        caller = urlencode({"caller": account})
+
+        def records() -> list[str]:
+            found = httpx2.get(f"{base}/activity?{caller}", headers=operator, timeout=BOUND).json()["records"]
+            return [each["principal"] for each in found]
+
+        until(lambda: records() == [account] * 2)
+        assert account.startswith(f"{provider.issuer}#")
+        assert hub.end() == 0
+        assert [line for line in hub.lines if "eyJ" in line or SECRET in line] == [], (
+            "a token or a secret is in the log"
+        )
 
 
 def test_people_sign_in_with_their_groups_and_out_from_both_sides(tmp_path: Path) -> None:

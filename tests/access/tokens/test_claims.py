@@ -61,6 +61,15 @@ def test_an_address_counts_only_when_the_issuer_has_verified_it(claims: dict[str
     assert make_principal(KEYCLOAK | claims, ISSUER).email == email
 
 
+def test_words_of_the_claim_scope_are_groups_where_it_is_the_claim_with_the_groups() -> None:
+    """An access token has a string there, and the ID token of the same provider may have a list."""
+    issuer = Issuer(ISSUER.url, groups_claim="scope")
+    for scope in ("openid research", ["openid", "research"]):
+        assert make_principal(RIGHT | {"scope": scope}, issuer).groups == {"openid", "research"}
+    named = Issuer(ISSUER.url, groups_claim="team")
+    assert make_principal(RIGHT | {"team": "red team"}, named).groups == {"red team"}
+
+
 @pytest.mark.parametrize(
     ("name", "groups"),
     [
