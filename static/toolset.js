@@ -9,7 +9,7 @@ let newest = 0;
 async function update() {
   newest += 1;
   const mine = newest;
-  const data = new URLSearchParams(new FormData(form));
+  const data = new FormData(form); // with the file of a script
   data.set("action", "check");
   // A field named `action` hides the property of this name.
   const answer = await fetch(form.getAttribute("action"), { method: "POST", body: data, headers: { Accept: "text/html" } });

@@ -47,6 +47,8 @@ def test_a_server_without_scripts_says_what_to_change(folder: Path) -> None:
     ended = run_command(folder, "run", str(folder / "script.py"), "--server", "git")
     assert ended.code != exit_codes.OK
     assert '/mcp/git runs no scripts: write "listing": {"scripts": "also"}' in ended.err
+    whole = run_command(folder, "run", str(folder / "script.py"))
+    assert '/mcp runs no scripts: write {"scripts": "also"} into the variable listing' in whole.err
 
 
 def test_a_script_runs_at_a_hub_elsewhere(folder: Path) -> None:

@@ -139,7 +139,10 @@ def _is_without_scripts(message: str) -> bool:
 
 
 def _advise(place: str) -> None:
-    write_note(f'{place} runs no scripts: write "listing": {{"scripts": "also"}} into the configuration of the server.')
+    how = 'write "listing": {"scripts": "also"} into the configuration of the server'
+    if place == ALL_SERVERS:
+        how = 'write {"scripts": "also"} into the variable listing'
+    write_note(f"{place} runs no scripts: {how}.")
 
 
 def _read_script(script: str) -> str:

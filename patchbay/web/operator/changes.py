@@ -47,17 +47,20 @@ def read_change_form(site: Site) -> dict[str, str]:
 
 
 def read_draft_form(
-    site: Site, most: int = MAX_FIELDS, find_toolset: Callable[[dict[str, str]], str] = lambda fields: ""
+    site: Site,
+    most: int = MAX_FIELDS,
+    find_toolset: Callable[[dict[str, str]], str] = lambda fields: "",
+    read: Callable[[int, int], dict[str, str]] = read_form,
 ) -> tuple[dict[str, str], Refused | None]:
     """Read a form with a text that the user typed; also return the refusal, so that the page can show the text again.
 
     A session may have ended, or the page may be too old. The refusal is returned only when the browser proves that the
     form is a page of this hub, because another site could have sent it; otherwise it is raised. `most` is the number of
     fields at most. `find_toolset` returns the name of the toolset that a form changes, which others than the operator
-    may change too; empty for every other change.
+    may change too; empty for every other change. `read` reads the form with these limits of bytes and of fields.
     """
     check_same_origin(request.headers)
-    fields = read_form(site.settings.body_limit, most)
+    fields = read(site.settings.body_limit, most)
     try:
         site.operators.check_toolset_change(find_toolset(fields), fields)
     except Refused as problem:

@@ -126,20 +126,38 @@ def read_upload(limit: int) -> dict[str, str]:
 
     Raises Unsupported (415), TooLarge (413), InvalidParams.
     """
+    fields, files = _parse_upload(limit, MAX_UPLOAD_PARTS)
+    try:
+        return fields | {name: data.decode("utf-8") for name, data in files.items()}
+    except ValueError as problem:
+        raise InvalidParams(f"the form is not valid {UPLOAD} in UTF-8: {problem}") from problem
+
+
+def read_form_with_files(limit: int, most: int) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Read a form with or without files: its fields, and the bytes of each file that was chosen, by their names.
+
+    A program may send it without files as `read_form` takes it. Raises Unsupported (415), TooLarge (413),
+    InvalidParams.
+    """
+    if media_type(request.environ.get("CONTENT_TYPE") or "") == UPLOAD:
+        return _parse_upload(limit, most)
+    return read_form(limit, most), {}
+
+
+def _parse_upload(limit: int, most: int) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Return the fields of a form with files, and its chosen files; it has `most` parts at most."""
     content_type = request.environ.get("CONTENT_TYPE") or ""
     kind, options = parse_options_header(content_type)
     if kind != UPLOAD or not options.get("boundary"):
         raise Unsupported(f"send this form as {UPLOAD}; the content type is {kind or 'missing'}")
     body = read_body(request_of(request.environ), limit)
-    parser = MultiPartParser(
-        stream_factory=lambda *_, **__: BytesIO(), max_form_memory_size=limit, max_form_parts=MAX_UPLOAD_PARTS
-    )
+    parser = MultiPartParser(stream_factory=lambda *_, **__: BytesIO(), max_form_memory_size=limit, max_form_parts=most)
     try:
         form, files = parser.parse(BytesIO(body), options["boundary"].encode("latin-1"), len(body))
-        texts = {name: file.read().decode("utf-8") for name, file in files.items()}
     except (ValueError, RequestEntityTooLarge) as problem:
         raise InvalidParams(f"the form is not valid {UPLOAD} in UTF-8: {problem}") from problem
-    return dict(form.items()) | texts
+    # A browser sends a part without a name of a file where none was chosen.
+    return dict(form.items()), {name: file.read() for name, file in files.items() if file.filename}
 
 
 def local_path(path: str) -> str:

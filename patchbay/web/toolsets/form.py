@@ -13,6 +13,7 @@ from patchbay.arguments import validator
 from patchbay.catalogue.operating.toolsets import DraftedToolset, Split, copy_fields
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.patterns.entries import covers
+from patchbay.python_functions.script_function import MAX_CODE_CHARACTERS
 from patchbay.python_functions.script_texts import scripts_of
 from patchbay.shaping.arguments import CALLER
 
@@ -30,6 +31,9 @@ SCRIPT = "script-"
 
 NEW_SCRIPT, NEW_NAME = "new-script", "new-script-name"
 """The names of the fields with the text of a script that becomes a tool, and with the name of the tool."""
+
+FILE = "file:"
+"""The beginning of the name of the field of a file; the name of the field of its text follows."""
 
 SCRIPT_ROW = "script:"
 """What a tool that is a script has in the list `had` in place of an origin, before its name."""
@@ -168,6 +172,43 @@ def _add_script(tools: dict[str, Any], fields: dict[str, str]) -> list[str]:
         return [f"the name of the new script: expected another one, because {name} is there already"]
     tools[name] = {"script": f"{text}\n"}
     return []
+
+
+def read_script_files(files: Mapping[str, bytes], fields: Mapping[str, str], wrong: list[str]) -> dict[str, str]:
+    """Return the texts of the files of scripts, by the names of the fields in whose place they stand.
+
+    What is wrong with a file is appended to `wrong`; the field keeps what was typed. Other files are left out.
+    """
+    texts = {}
+    for name, data in files.items():
+        field = name.removeprefix(FILE)
+        place = field.removeprefix(SCRIPT)
+        if name == f"{FILE}{NEW_SCRIPT}":
+            control = "the file of the new script"
+        elif name.startswith(f"{FILE}{SCRIPT}") and place.isdecimal():
+            control = f"the file for the script {fields.get(f'was-{place}', '')}".rstrip()
+        else:
+            continue
+        try:
+            texts[field] = _decode_script(data)
+        except InvalidParams as problem:
+            wrong.append(f"{control}: {problem.message}")
+    return texts
+
+
+def _decode_script(data: bytes) -> str:
+    """Return the text of a file with a script. Raises InvalidParams for one that cannot be the text of a script."""
+    if len(data) > MAX_CODE_CHARACTERS:
+        raise InvalidParams(f"expected at most {MAX_CODE_CHARACTERS:,} bytes; it has {len(data):,}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise InvalidParams(f"expected Python as UTF-8 text; byte {problem.start + 1} is not UTF-8") from problem
+    if "\0" in text:
+        raise InvalidParams(f"expected Python as UTF-8 text; byte {data.index(0) + 1} is a zero")
+    if not text.strip():
+        raise InvalidParams("expected Python with one typed function; the file is empty")
+    return text
 
 
 def without_taken_script(fields: dict[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:

@@ -40,7 +40,7 @@ from patchbay.web.operator.changes import (
     follow_folder,
     read_draft_form,
 )
-from patchbay.web.operator.login import redirect_to
+from patchbay.web.operator.login import read_form_with_files, redirect_to
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.site.answers import is_json_address, render_answer, wants_json
 from patchbay.web.site.data import page_path
@@ -54,6 +54,7 @@ from patchbay.web.toolsets.form import (
     name_control,
     read_arguments,
     read_form_fields,
+    read_script_files,
     without_taken_script,
     write_value,
 )
@@ -139,9 +140,9 @@ class _ToolsetsViews:
 
     def change(self, name: str) -> Response:
         """POST /toolsets/<name> with `do` and its words: what the commands send. Raises Refused, InvalidParams."""
-        fields, refused = self._read_form(name)
+        fields, refused, faults = self._read_form(name)
         if "do" not in fields:
-            return self._post_form(name, fields, refused)
+            return self._post_form(name, fields, refused, faults)
         if refused is not None:
             raise refused
         try:
@@ -156,24 +157,33 @@ class _ToolsetsViews:
         """POST /toolsets/new: check or save a new toolset."""
         return self._post_form("", *self._read_form())
 
-    def _read_form(self, name: str = "") -> tuple[dict[str, str], Refused | None]:
+    def _read_form(self, name: str = "") -> tuple[dict[str, str], Refused | None, list[str]]:
         """Read a form, whose page shows tools of all servers. A sender to whom GET does not show them gets the refusal.
 
-        `name` is the toolset, empty for that of the form. Raises Refused, and NotFound for an operator with limited
-        rights.
+        `name` is the toolset, empty for that of the form. Also returns what is wrong with the files of scripts, whose
+        texts are in their fields. Raises Refused, and NotFound for an operator with limited rights.
         """
+        wrong: list[str] = []
 
         def find_name(fields: dict[str, str]) -> str:
             return name or fields.get("name", "").strip()
 
-        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS, find_name)
+        def read(limit: int, most: int) -> dict[str, str]:
+            fields, files = read_form_with_files(limit, most)
+            texts = read_script_files(files, fields, wrong)
+            return fields | texts
+
+        fields, refused = read_draft_form(self._site, MAX_FORM_FIELDS, find_name, read)
         if refused is not None and not self._site.visible.shows_everything:
             raise refused
         self._check_reader(find_name(fields))
-        return fields, refused
+        return fields, refused, wrong
 
-    def _post_form(self, name: str, fields: dict[str, str], refused: Refused | None) -> Response:
-        """Show what a form would be (`action` check), or save it. An error loses nothing that was typed."""
+    def _post_form(self, name: str, fields: dict[str, str], refused: Refused | None, faults: list[str]) -> Response:
+        """Show what a form would be (`action` check), or save it. An error loses nothing that was typed.
+
+        `faults` are what is wrong with its files.
+        """
         server = self._toolsets.find(name) if name else None
         target = name or fields.get("name", "").strip()
         before = self._fields(server) if server is not None else {"kind": TOOLSET}
@@ -184,6 +194,7 @@ class _ToolsetsViews:
             checked = {key: value for key, value in fields.items() if not key.startswith(RESULT)}
         text_of = self._make_text_of(server)
         wanted, wrong = self._read_fields(before, fields, text_of)
+        wrong = [*faults, *wrong]
         as_checked = wanted if checked is fields else self._read_fields(before, checked, text_of)[0]
         drafted = self._toolsets.drafts.draft(target or "new", as_checked)
         drafted = replace(
