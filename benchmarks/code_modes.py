@@ -5,7 +5,8 @@
 A scripted model does each task in three ways: one tool call in each turn, one script at this hub, one script at
 FastMCP. A turn is one answer of the model; what enters its context is the list of tools, once, and the text of each
 result, also of what it reads before it writes a script. Processor time is that of the whole tree of processes of a
-server, with the three programs behind it. Then it sends scripts that a server has to refuse.
+server, with the three programs behind it. Then it sends scripts that a server has to refuse, and restarts each server
+while a script waits for a person.
 
 It needs PyPI and npm, from which the three programs and the newest FastMCP come, and prints two tables.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from benchmarks.code_mode_restarts import restart_fastmcp, restart_patchbay
 from benchmarks.code_mode_tasks import OWNERS, TASKS, ZONES, Task, make_repository, script_for_fastmcp
 from benchmarks.contenders import ENDED_BY_SIGTERM, RunningServer, run_hub_with
 from benchmarks.gateways import NPX, UVX
@@ -38,6 +40,8 @@ from tests.interaction.programs import free_port, running
 FASTMCP = "fastmcp[code-mode]==4.2.3"
 START_SECONDS = 180.0
 PLAIN, SCRIPTS, PEER = "plain calls", "Patchbay scripts", "FastMCP code mode"
+
+RESTART = "a restart while it waits for a person"
 
 REFUSED = {
     "a wrong argument, after a call that writes": "await bench.write_file(path=repository + '/written', content='x')\n"
@@ -294,7 +298,10 @@ def format_tables(costs: Mapping[str, Mapping[str, Cost]], refusals: Mapping[str
 def main() -> int:
     """Run from the command line; return the exit code."""
     with tempfile.TemporaryDirectory() as folder:
-        lines = format_tables(*measure(Path(folder)))
+        costs, refusals = measure(Path(folder))
+        here, there = restart_patchbay(Path(folder) / "own"), restart_fastmcp(Path(folder) / "peer", FASTMCP)
+        refusals[RESTART] = {SCRIPTS: str(here), PEER: str(there)}
+        lines = format_tables(costs, refusals)
     lines += ["", f"Load of the machine: {os.getloadavg()[0]:.1f}, with {os.cpu_count()} processors"]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
