@@ -19,6 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from patchbay import exit_codes
 from patchbay.client.errors import Unreachable
+from patchbay.client.network_failures import describe_failure
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.errors import PatchbayError
 
@@ -101,7 +102,9 @@ class RoomConnection:
             )
             socket = stack.enter_context(opening)
         except (OSError, EOFError, WebSocketException) as problem:
-            raise Unreachable(f"the hub of {room.url} cannot be reached: {problem}") from problem
+            raise Unreachable(
+                f"the hub of {room.url} cannot be reached: {describe_failure(problem, has_answered=False)}"
+            ) from problem
         made = cls(socket, room, stack)
         try:
             made._greet({"proto": "ENSO-1", "caps": list(caps), "agent": dict(agent)})

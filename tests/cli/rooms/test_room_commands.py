@@ -48,7 +48,7 @@ def test_a_hub_that_is_not_there_is_a_sentence(words: list[str]) -> None:
     url = f"http://127.0.0.1:{free_port()}/rooms/demo"
     done = run(words[0], url, *words[1:])
     assert done.exit_code == exit_codes.UNREACHABLE
-    assert "cannot be reached" in done.output
+    assert "cannot be reached: the connection was refused, so no server listens at this port" in done.output
 
 
 def test_headers_take_secrets_from_the_environment_and_name_what_is_missing() -> None:

@@ -20,6 +20,7 @@ from patchbay.cli.running_hub import find_running_hub
 from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.cli.terminal.messages import make_printable
 from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.network_failures import describe_failure
 from patchbay.client.rooms.address import RoomAddress, is_room_name, parse_room_address
 from patchbay.client.rooms.connection import RoomConnection
 from patchbay.errors import ConfigError, PatchbayError
@@ -111,7 +112,7 @@ def request(
     try:
         answer = httpx2.request(method, url, json=body, headers=fixed, timeout=SECONDS)
     except httpx2.HTTPError as problem:
-        raise Unreachable(f"{url} cannot be reached: {problem}") from problem
+        raise Unreachable(f"{url} cannot be reached: {describe_failure(problem, has_answered=False)}") from problem
     if answer.status_code >= 400:
         raise McpFailure(answer.status_code, f"{url}: {_sentence(answer)}")
     return answer

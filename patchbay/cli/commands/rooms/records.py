@@ -18,6 +18,7 @@ from patchbay.cli.records.ndjson import parse_object
 from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.cli.terminal.messages import fail, format_rows, write_note
 from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.network_failures import describe_failure
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.rooms.record.forks import verify_with_past
 from patchbay.rooms.record.verification import verify
@@ -89,7 +90,7 @@ def _write_log(room: RoomAddress, after: int, headers: tuple[str, ...], into: Bi
                 into.write(piece)
             into.flush()
     except httpx2.HTTPError as problem:
-        raise Unreachable(f"{url} cannot be reached: {problem}") from problem
+        raise Unreachable(f"{url} cannot be reached: {describe_failure(problem, has_answered=False)}") from problem
 
 
 @click.command(
