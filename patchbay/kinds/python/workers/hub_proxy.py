@@ -78,6 +78,10 @@ class RemoteHub:
         """Return True: the hub itself ends the call."""
         return True
 
+    def may_use(self, sender: Any, server: str) -> bool:
+        """Return True: the hub itself checks the rights of the sender."""
+        return True
+
     def folder(self, server: str) -> Path:
         """Return the folder for files of this server's own."""
         return Path(self._request("folder"))
