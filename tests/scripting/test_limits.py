@@ -11,6 +11,7 @@ import pytest
 
 from patchbay.activation import Call, Events
 from patchbay.descriptors import Descriptor
+from patchbay.events import Question
 from patchbay.scripting.calls import PlannedCall, ScriptCalls
 from patchbay.scripting.limits import Budget, RunLimits
 from patchbay.scripting.modules import ScriptTool
@@ -137,6 +138,9 @@ class Answered:
         self.result: Mapping[str, Any] = {"content": [{"type": "text", "text": f"{len(arguments['what'])} characters"}]}
         self.line = self.number = 0
         self.written: dict[str, Any] | None = None
+        self.answers: Mapping[str, Any] = {}
+        self.asked: Mapping[str, Question] = {}
+        self.account: tuple[str, str] | None = None
 
     def find_question(self) -> None:
         return None
