@@ -44,6 +44,9 @@ IDLE_SECONDS = 30.0
 MAX_RESUMED = 16
 """Runs that this process goes on with at the same time; other processes may claim the next ones meanwhile."""
 
+MAX_LISTED_RUNS = 200
+"""Runs that a list has, the newest."""
+
 TOPICS = [APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED, ENDING]
 """What lets a run go on, or ends the hub."""
 
@@ -128,6 +131,31 @@ class ResumedScripts:
                 name = f"{found.call.server}.{found.call.tool}"
                 rows.append({"name": name, "line": one.line, "at": found.made, "needs": "approval"})
         return self.runs.state_of(head), rows
+
+    def list_runs(self, principal: str | None) -> list[dict[str, Any]]:
+        """Return the runs that were suspended in the last day, newest first: those of a principal, or all for None.
+
+        Each has its `id`, `state`, `server` ("" for all servers), `tool`, the id of its `caller`, and the Unix times at
+        which it `began`, `ended` (None for one that has not), and `until` which it waits (None for one that does not).
+        """
+        if not self._store.journal.last(SCRIPT_RUNS):
+            return []
+        from patchbay.scripting.suspended_runs import SUSPENDED
+
+        heads = [one for one in self.runs.heads() if principal in (None, one.principal)][:MAX_LISTED_RUNS]
+        return [
+            {
+                "id": one.id,
+                "state": state,
+                "server": one.server,
+                "tool": one.tool,
+                "caller": one.principal,
+                "began": one.began,
+                "ended": one.ended or None,
+                "until": one.until if state == SUSPENDED else None,
+            }
+            for one, state in zip(heads, self.runs.states_of(heads), strict=True)
+        ]
 
     def find_owner(self, id: str) -> str:
         """Return the id of the principal whose call began a run that was suspended; "" for any other run."""

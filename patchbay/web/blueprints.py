@@ -22,6 +22,7 @@ from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.access.usage import CallerNumbers, usage_blueprint
 from patchbay.web.access.webhooks import webhooks_blueprint
 from patchbay.web.activity.activity import activity_blueprint
+from patchbay.web.activity.script_run_list import script_run_list_blueprint
 from patchbay.web.activity.usage import use_blueprint
 from patchbay.web.api.blobs import uploads_blueprint
 from patchbay.web.api.content import content_blueprint
@@ -103,7 +104,8 @@ def register_pages(app: Application) -> None:
 
 
 def _add_script_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
-    """Register the pages of scripts: the field to try one, and each run."""
+    """Register the pages of scripts: the field to try one, the runs that waited, and each run."""
+    app.register_blueprint(script_run_list_blueprint(site, dispatcher.services.scripts))
     app.register_blueprint(script_runs_blueprint(site, dispatcher))
     app.register_blueprint(script_trials_blueprint(site))
 

@@ -68,6 +68,10 @@ def test_the_outcome_of_a_run_is_printed_later_and_its_state_before(
     for place in ((), at):
         shown = json.loads(run_command(folder, "runs", "show", run, *place).out)
         assert (shown["state"], [one["name"] for one in shown["waiting"]]) == ("suspended", ["issues.close"] * 2)
+        (listed,) = map(json.loads, run_command(folder, "runs", "list", *place).out.splitlines())
+        assert (listed["run"], listed["state"], listed["server"]) == (run, "suspended", "issues")
+    assert f"{run}  run_script of issues, by " in (rows := run_command(folder, "runs", "list", "--text").out)
+    assert ": waits for a person until " in rows
     text = run_command(folder, "runs", "show", run, "--text")
     assert text.out.startswith("The run waits for an approval of issues.close (line") and text.code == exit_codes.OK
     assert f"`patchbay runs cancel {run}` ends the run" in text.err

@@ -1,9 +1,10 @@
-"""`patchbay runs`: the state and the outcome of a run of a script at a hub, and its cancellation."""
+"""`patchbay runs`: the runs of scripts at a hub that waited, the state and the outcome of one, and its cancellation."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from functools import wraps
 from typing import Any, cast
 
@@ -39,6 +40,8 @@ RUN_SCRIPT = "run_script"
 NEEDS = {"approval": "an approval of", "answer": "an answer to", "account": "an account of its caller for"}
 """What a call that waits needs, and how a sentence names it before the calls."""
 
+_LISTED = ("state", "server", "tool", "caller", "began", "ended", "until")
+
 WAITS, GOES_ON = "suspended", ("decided", "running")
 WAITING_RUN = f"{exit_codes.RELEASE}, and a script that waits"
 
@@ -46,13 +49,15 @@ WAITING_RUN = f"{exit_codes.RELEASE}, and a script that waits"
 @click.group(
     "runs",
     epilog=exit_codes.with_examples(
-        "patchbay runs show RUN", "patchbay runs show RUN --wait --text", "patchbay runs cancel RUN", after=WAITING_RUN
+        *("patchbay runs list --text", "patchbay runs show RUN", "patchbay runs show RUN --wait --text"),
+        "patchbay runs cancel RUN",
+        after=WAITING_RUN,
     ),
 )
 def runs_group() -> None:
-    """Show or cancel a run of a script that waits for a person.
+    """List the runs of scripts that waited for a person, and show or cancel one.
 
-    RUN is the id that `patchbay run` and the page /approvals show.
+    RUN is the id that `patchbay run` and `patchbay runs list` show.
     """
 
 
@@ -62,6 +67,10 @@ class _Hub:
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self._url = url
         self._headers = headers | {"Accept": "application/json"}
+
+    def find_all(self) -> Any:
+        """Return the runs that waited for a person in the last day. Raises Unreachable, McpFailure."""
+        return self._ask("GET", "", f"{PAGE}.json")["runs"]
 
     def read(self, run: str) -> Any:
         """Return the run. Raises ConfigError for an unknown one, Unreachable, McpFailure."""
@@ -119,6 +128,21 @@ def _with_hub(command: Command) -> Command:
 
 
 @runs_group.command(
+    "list", epilog=exit_codes.with_examples("patchbay runs list --text", "patchbay runs list", after=WAITING_RUN)
+)
+@with_style
+@_with_hub
+def list_command(work: ClientSession, /, address: str | None, style: Style) -> None:
+    """Print the runs of scripts that waited for a person in the last day, newest first.
+
+    The operator of the hub gets those of all callers, a key gets its own.
+    """
+    failures = FailureCounter(style)
+    write_records(map(_make_row, _find_hub(work, address).find_all()), failures)
+    failures.finish()
+
+
+@runs_group.command(
     "show",
     epilog=exit_codes.with_examples(
         "patchbay runs show RUN",
@@ -156,6 +180,18 @@ def cancel_command(work: ClientSession, /, run: str, address: str | None) -> Non
     """Cancel a run that waits: the calls that wait are not made, and those that were made stay."""
     found = _find_hub(work, address).cancel(run)
     click.echo(f"The run {found['id']} is cancelled.")
+
+
+def _make_row(found: dict[str, Any]) -> Record:
+    """Return the record of a run in the list, with its text for people."""
+    script = f"{found['tool']} of {found['server'] or 'all servers'}"
+    state = f"waits for a person until {_clock(found['until'])}" if found["until"] else found["state"]
+    text = f"{found['id']}  {script}, by {found['caller']} at {_clock(found['began'])}: {state}"
+    return {"type": "script_run", "run": found["id"], **{name: found[name] for name in _LISTED}, "text": text}
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
 def _make_records(found: dict[str, Any]) -> Iterator[Record]:

@@ -452,6 +452,20 @@ SCHEMAS: dict[str, Schema] = {
         outcome=nullable(object_of(printed=TEXT, value=ANY, calls=array_of(_OBJECT), failure=TEXT)),
         differences=nullable(array_of(TEXT)),
     ),
+    "ScriptRuns": object_of(
+        runs=array_of(
+            object_of(
+                id=TEXT,
+                state=TEXT,
+                server=TEXT,
+                tool=TEXT,
+                caller=TEXT,
+                began=UNIX,
+                ended=nullable(UNIX),
+                until=nullable(UNIX),
+            )
+        )
+    ),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
     "Room": object_of(
         room=object_of(**_ROOM, endpoint=LINK),

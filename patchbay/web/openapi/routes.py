@@ -139,6 +139,13 @@ PAGES = (
     Route("GET", "/activity/<id>", "One call with all fields of its record.", schema_ref("Call"), page=True),
     Route(
         "GET",
+        "/activity/runs",
+        "The runs of scripts that waited for a person in the last day, and what each one does now.",
+        schema_ref("ScriptRuns"),
+        page=True,
+    ),
+    Route(
+        "GET",
         "/activity/runs/<id>",
         "One run of a script with its calls, for the operator and for its own caller.",
         schema_ref("ScriptRun"),
