@@ -162,10 +162,12 @@ class ResumedScripts:
         head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
         return head.principal if head is not None else ""
 
-    def describe_end(self, id: str, is_whole: bool) -> dict[str, Any] | None:
+    def describe_end(self, id: str, is_whole: bool, is_operator: bool = False) -> dict[str, Any] | None:
         """Return how a run ended that was suspended before, as the fields of an Outcome; None for any other run.
 
         Without `is_whole` that is None too, except for a run that was cancelled: its failure alone, without its calls.
+        What a saved script printed and its value are for operators: the toolset may hide parts of them from callers.
+        Any other reader gets a `note` in their place.
         """
         from patchbay.scripting.suspended_runs import CANCELLED, Outcome
 
@@ -177,7 +179,17 @@ class ResumedScripts:
             found = self.runs.outcome(state)
         except ToolFailed as problem:  # its record was changed
             found = Outcome("", None, [], problem.message)
-        return asdict(found if is_whole else Outcome("", None, [], found.failure.partition("\n")[0]))
+        if not is_whole:
+            return asdict(Outcome("", None, [], found.failure.partition("\n")[0]))
+        if head.tool == RUN or is_operator:
+            return asdict(found)
+        return {"calls": found.calls, "failure": found.failure, "note": self._describe_value(head)}
+
+    def _describe_value(self, head: RunHead) -> str:
+        """Say how the caller of a saved script gets what it returned and printed."""
+        if self.runs.is_kept_for_caller(head):
+            return f"Call {head.tool} with the same arguments again to get its value."
+        return f"The value of {head.tool} is in the answer of the call alone, and is no longer kept for its caller."
 
     def cancel(self, id: str, by: str) -> bool:
         """Cancel a run that was suspended and has not ended; return False for any other. `by` cancels it."""

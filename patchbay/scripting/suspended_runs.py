@@ -243,13 +243,11 @@ class SuspendedRuns:
 
         That is one that is suspended or runs, or one that has ended lately and whose outcome its caller did not get.
         """
-        now, wanted = self.approvals.now(), (principal, server, script)
-        for one in self.heads():
-            if (one.principal, one.server, one.script) == wanted and not one.is_fetched:
-                if one.ended and one.ended > now - FETCH_SECONDS:
-                    return one
-                if not one.ended and self.state_of(one) != EXPIRED:
-                    return one
+        wanted = (principal, server, script)
+        same = (one for one in self.heads() if (one.principal, one.server, one.script) == wanted)
+        for one in same:
+            if self.is_kept_for_caller(one) or not (one.ended or one.is_fetched or self.state_of(one) == EXPIRED):
+                return one
         return None
 
     def state_of(self, head: RunHead) -> str:
@@ -267,6 +265,10 @@ class SuspendedRuns:
         now = self.approvals.now()
         if head.waits_for_answers(now) or any(one.state_at(now) == WAITING for one in asked):
             return SUSPENDED
+    def is_kept_for_caller(self, head: RunHead) -> bool:
+        """Whether a run has ended lately, and the same call gets its outcome, which its caller did not get yet."""
+        return bool(head.ended) and not head.is_fetched and head.ended > self.approvals.now() - FETCH_SECONDS
+
         if self.lacks_account(head):
             return SUSPENDED if now < head.until else EXPIRED
         if head.question and (not asked or any(one.decided is None for one in asked)):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Answer, Hub, modern_request
 from tests.kinds.toolset.sets import write
 from tests.scripting.closing import FILES, FORMS, answers_to, decide, ended, waiting, words
@@ -82,3 +84,48 @@ def test_a_saved_script_that_waits_goes_on_after_a_restart_of_the_hub(tmp_path: 
         assert tidy(second, tmp_path).text == "closed 1" and words(tmp_path) == ["1"]
     finally:
         second.close()
+
+
+def test_the_caller_of_a_shaped_script_that_waited_gets_its_value_in_the_shape_alone(tmp_path: Path) -> None:
+    """The `result` of a tool may hide parts of a value, and what the script prints, from those who may call it."""
+    text = TIDY.replace(
+        "return await desk.close(folder=folder, number=1)",
+        """print("hidden")
+    return {"total": 1, "rows": [await desk.close(folder=folder, number=1)]}""",
+    ).replace("-> str", "-> dict[str, object]")
+    shaped = {"script": text, "result": "{total}"}
+    hub = team_hub(tmp_path / "hub", FILES | {"desk.json": desk("off", tidy=shaped)})
+    hub.catalogue.hub.gate.wait_seconds = 0.0
+    try:
+        set_grants(hub, {"grants": [{"to": ["key:ann"], "may": ["call", "see"], "on": ["desk"]}]})
+        ann = new_key(hub, "ann")
+        wanted = {"name": "tidy", "arguments": {"folder": str(tmp_path)}}
+
+        operator = {"Authorization": f"Bearer {hub.token}"}
+
+        def call(headers: dict[str, str]) -> Answer:
+            return hub.modern("desk", "tools/call", wanted, headers=headers)
+
+        def run_of(headers: dict[str, str]) -> str:
+            call(headers)
+            (asked,) = waiting(hub)
+            decide(hub, asked["question"])
+            ended(hub, asked["run"])
+            return str(asked["run"])
+
+        def outcome(run: str, headers: dict[str, str]) -> Any:
+            shown: Any = hub.client.get(f"/activity/runs/{run}.json", headers=headers).json
+            return shown["outcome"]
+
+        run = run_of(ann)
+        told = outcome(run, ann)
+        assert told["note"] == "Call tidy with the same arguments again to get its value."
+        assert told["failure"] == "" and "hidden" not in str(told) and "closed 1" not in str(told)
+        page = hub.client.get(f"/activity/runs/{run}", headers={**ann, "Accept": "text/html"}).text
+        assert told["note"] in page and "closed 1" not in page
+        assert call(ann).result["structuredContent"] == {"total": 1}
+        assert outcome(run, ann)["note"].endswith("is no longer kept for its caller.")
+        whole = outcome(run_of(operator), operator)
+        assert (whole["value"], whole["printed"]) == ({"total": 1, "rows": ["closed 1"]}, "hidden\n")
+    finally:
+        hub.close()

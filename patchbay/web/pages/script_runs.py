@@ -112,11 +112,14 @@ class _RunViews:
         return own != LOCAL_ID and {one.principal for one in records} | {one.principal for one in running} == {own}
 
     def _find_outcome(self, id: str) -> dict[str, Any] | None:
-        """Return how a suspended run ended, for its caller; for others, only that it was cancelled, and by whom."""
+        """Return how a suspended run ended, for its caller; for others, only that it was cancelled, and by whom.
+
+        What a saved script returned is for operators alone, because this is before its toolset shapes it for callers.
+        """
         owner, own = self._services.scripts.find_owner(id), self._site.sender.id
         is_operator = self._site.operators.lenient_proof().is_operator
         is_whole = (own == owner != LOCAL_ID) or (is_operator and owner in (LOCAL_ID, OPERATOR_ID))
-        return self._services.scripts.describe_end(id, is_whole)
+        return self._services.scripts.describe_end(id, is_whole, is_operator)
 
     def _find_text(self, script: Record | None, hides_contents: bool) -> str | None:
         """Return the text of the script of a run; None for one that is not recorded, or not for the reader."""
