@@ -8,7 +8,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -73,6 +76,7 @@ def test_the_outcome_of_a_run_is_printed_later_and_its_state_before(
     assert f"{run}  run_script of issues, by " in (rows := run_command(folder, "runs", "list", "--text").out)
     assert ": waits for a person until " in rows
     text = run_command(folder, "runs", "show", run, "--text")
+    assert "Next: decide on the page /approvals; " in text.err
     assert text.out.startswith("The run waits for an approval of issues.close (line") and text.code == exit_codes.OK
     assert f"`patchbay runs cancel {run}` ends the run" in text.err
     assert run_command(folder, "approvals", "approve", waiting(folder)[0]["question"]).code == exit_codes.OK
@@ -121,3 +125,73 @@ def test_a_wrong_run_and_a_wrong_address_say_what_was_expected(hub: Hub, folder:
     assert wrong.code == exit_codes.USAGE and "expected the URL of an endpoint of a hub" in wrong.err
     header = run_command(folder, "runs", "show", "0123456789abcdef", "--header", "X-Key: secret")
     assert header.code == exit_codes.USAGE and "--header: expected --at" in header.err and "secret" not in header.err
+
+
+def run_page(state: str = "", record: str | None = None, outcome: Any = None, **needs: str) -> dict[str, Any]:
+    """What a hub says of a run, whose calls need these."""
+    waits = [{"name": name, "line": line, "at": 0.0, "needs": need} for line, (name, need) in enumerate(needs.items())]
+    return {"id": "0" * 16, "record": record, "state": state, "running": waits, "outcome": outcome}
+
+
+@contextmanager
+def answering(*pages: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A hub that answers with these pages one after the other, and then with the last one: the options for it."""
+    left = list(pages)
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(left.pop(0) if len(left) > 1 else left[0]).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield "--at", f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join(BOUND)
+
+
+@pytest.mark.parametrize(
+    ("page", "said", "code"),
+    [
+        (run_page("done", "1"), "The run has ended. Only its own caller gets the value. The page", exit_codes.OK),
+        (run_page("expired"), "the decision, answer or account that it waited for did not come", exit_codes.FAILED),
+        (run_page("running"), "The run goes on.", exit_codes.OK),
+        (
+            run_page("done", "1", {"calls": [], "failure": "", "note": "Call tidy again."}),
+            "The run has ended. Call tidy again.",
+            exit_codes.OK,
+        ),
+    ],
+)
+def test_a_run_without_its_value_for_the_reader_says_what_it_has(
+    folder: Path, page: dict[str, Any], said: str, code: int
+) -> None:
+    with answering(page) as at:
+        shown = run_command(folder, "runs", "show", "0" * 16, "--text", *at)
+    assert said in shown.out and shown.code == code
+
+
+def test_a_run_that_never_waited_is_waited_for_and_says_that_it_keeps_no_value(folder: Path) -> None:
+    with answering(run_page(), run_page(), run_page(record="1")) as at:
+        shown = run_command(folder, "runs", "show", "0" * 16, "--wait", *at)
+    (told,) = map(json.loads, shown.out.splitlines())
+    assert told["state"] == "ended" and shown.code == exit_codes.OK
+    assert "It never waited for a person, so the hub keeps no value of it" in told["text"]
+    assert f"/activity/runs/{'0' * 16}" in told["text"]
+
+
+def test_a_run_that_waits_names_the_step_for_each_thing_that_it_waits_for(folder: Path) -> None:
+    with answering(run_page("suspended", book="answer", whoami="account")) as at:
+        shown = run_command(folder, "runs", "show", "0" * 16, "--text", *at)
+    assert "an answer to book (line 0) and an account of its caller for whoami (line 1)" in shown.out
+    assert "makes the same call again with a client that shows questions" in shown.err
+    assert "connects the account on the page /upstreams" in shown.err and "/approvals" not in shown.err

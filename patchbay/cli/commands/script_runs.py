@@ -35,10 +35,19 @@ REQUEST_SECONDS = 30.0
 POLL_SECONDS = 0.5
 """Seconds between two questions whether a run has ended."""
 
+RUNNING_SECONDS = 90.0
+"""Seconds that `--wait` waits for a run that did not wait for a person: more than such a run may take."""
+
 PAGE = "/activity/runs"
 RUN_SCRIPT = "run_script"
 NEEDS = {"approval": "an approval of", "answer": "an answer to", "account": "an account of its caller for"}
 """What a call that waits needs, and how a sentence names it before the calls."""
+STEPS = {
+    "approval": "decide on the page /approvals",
+    "answer": "its caller makes the same call again with a client that shows questions",
+    "account": "its caller connects the account on the page /upstreams",
+}
+"""What a person does about it."""
 
 _LISTED = ("state", "server", "tool", "caller", "began", "ended", "until")
 
@@ -159,17 +168,18 @@ def show_command(work: ClientSession, /, run: str, address: str | None, wait: bo
     """Print what a run printed and its value, as `patchbay run` does, once it has ended.
 
     For a run that has not ended, print its state and the calls that wait. Only its own caller gets the value; the hub
-    keeps it for a day.
+    keeps that of a run that waited for a person, for a day.
     """
     hub, failures = _find_hub(work, address), FailureCounter(style)
-    found = hub.read(run)
-    while wait and found["state"] in (WAITS, *GOES_ON):
+    found, begun = hub.read(run), time.monotonic()
+    while wait and _goes_on(found, time.monotonic() - begun):
         time.sleep(POLL_SECONDS)
         found = hub.read(run)
     write_records(_make_records(found), failures)
     if found["state"] == WAITS:
-        decide = "decide on the page /approvals; " if any(_needs(one) == "approval" for one in found["running"]) else ""
-        write_note(f"Next: {decide}`patchbay runs cancel {run}` ends the run")
+        needed = {_needs(one) for one in found["running"]}
+        steps = [step for name, step in STEPS.items() if name in needed]
+        write_note(f"Next: {'; '.join([*steps, f'`patchbay runs cancel {run}` ends the run'])}")
     failures.finish()
 
 
@@ -194,12 +204,26 @@ def _clock(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
+def _state_of(found: dict[str, Any]) -> str:
+    """Return the state of a run; the hub names none of a run that never waited for a person."""
+    return str(found["state"] or ("ended" if found["record"] else "running"))
+
+
+def _goes_on(found: dict[str, Any], waited: float) -> bool:
+    """Whether `--wait` waits longer, after `waited` seconds.
+
+    A run that never waited ends soon, and has no record where the hub records no scripts of its server.
+    """
+    is_short = not found["state"]
+    return _state_of(found) in (WAITS, *GOES_ON) and not (is_short and waited > RUNNING_SECONDS)
+
+
 def _make_records(found: dict[str, Any]) -> Iterator[Record]:
     """Yield the records of a run: those of its result once it has ended, else one with its state."""
-    outcome = found["outcome"]
-    if outcome is not None:
-        texts = [outcome["printed"]] if outcome["printed"] else []
-        value, failure = outcome["value"], outcome["failure"]
+    outcome, state = found["outcome"], _state_of(found)
+    if outcome is not None and (outcome["failure"] or "value" in outcome):
+        texts = [outcome["printed"]] if outcome.get("printed") else []
+        value, failure = outcome.get("value"), outcome["failure"]
         texts.append(failure or (value if isinstance(value, str) else orjson.dumps(value).decode()))
         result: dict[str, Any] = {"content": [{"type": "text", "text": one} for one in texts]}
         whole = {"value": value, "calls": outcome["calls"], "run": found["id"]}
@@ -207,14 +231,13 @@ def _make_records(found: dict[str, Any]) -> Iterator[Record]:
             RUN_SCRIPT, result | ({"isError": True} if failure else {"structuredContent": whole})
         )
         return
-    state = found["state"] or ("ended" if found["record"] else "running")
     failed = {"isError": True} if state in ("failed", "expired") else {}
     yield {
         "type": "script_run",
         "run": found["id"],
         "state": state,
         "waiting": found["running"],
-        "text": _describe(state, found),
+        "text": f"The run has ended. {outcome['note']}" if outcome is not None else _describe(state, found),
         **failed,
     }
 
@@ -225,11 +248,13 @@ def _describe(state: str, found: dict[str, Any]) -> str:
         needs = {name: [one for one in found["running"] if _needs(one) == name] for name in NEEDS}
         parts = [f"{NEEDS[name]} {_list_calls(calls)}" for name, calls in needs.items() if calls]
         return f"The run waits for {' and '.join(parts) or 'a person'}."
+    calls = f"The page {PAGE}/{found['id']} has its calls."
     return {
         "decided": "The run is decided and goes on soon.",
         "running": "The run goes on.",
-        "expired": "The run has ended: there was no decision about its calls in time.",
-    }.get(state, "The run has ended. Only its own caller gets the value.")
+        "expired": "The run has ended: the decision, answer or account that it waited for did not come in time.",
+        "ended": f"The run has ended. It never waited for a person, so the hub keeps no value of it. {calls}",
+    }.get(state, f"The run has ended. Only its own caller gets the value. {calls}")
 
 
 def _list_calls(calls: list[dict[str, Any]]) -> str:

@@ -125,8 +125,8 @@ def _explaining(records: Iterable[Record], place: str) -> Iterator[Record]:
             yield record
             if (waits := _WAITING_RUN.search(text)) is not None:
                 write_note(
-                    f"Next: `patchbay runs show {waits[1]} --wait` has its value after the decision, and `patchbay runs"
-                    f" cancel {waits[1]}` ends it, with the --at and the --header of this command"
+                    f"Next: `patchbay runs show {waits[1]} --wait` has its value once the run has ended, and `patchbay"
+                    f" runs cancel {waits[1]}` ends it, with the --at and the --header of this command"
                 )
     except PatchbayError as problem:
         if _is_without_scripts(problem.message):
