@@ -116,13 +116,16 @@ class HeaderMismatch(PatchbayError):
 
 
 class MissingCapability(PatchbayError):
-    """The caller did not declare a capability that the call needs; `required` is a ClientCapabilities object."""
+    """The caller did not declare a capability that the call needs; `required` is a ClientCapabilities object.
+
+    `names` has its members as words.
+    """
 
     code, status = -32021, 400
 
     def __init__(self, required: dict[str, Any]) -> None:
-        names = ", ".join(sorted(set(required) - {"extensions"}) + sorted(required.get("extensions", ())))
-        sentence = f"the client has to declare this capability first: {names}"
+        self.names = ", ".join(sorted(set(required) - {"extensions"}) + sorted(required.get("extensions", ())))
+        sentence = f"the client has to declare this capability first: {self.names}"
         super().__init__(sentence, {"requiredCapabilities": required})
         self.required = required
 

@@ -15,16 +15,14 @@ from urllib.parse import quote
 
 from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.caller_accounts.credentials import PAGE, CallerCredential, CallerCredentials, StoredAccount, Upstream
+from patchbay.caller_accounts.pages import CONNECT_SECONDS, can_open_pages
 from patchbay.caller_accounts.way import Require, WayContext
 from patchbay.client.errors import SignInNeeded
 from patchbay.errors import ServerFailed, ToolFailed
 from patchbay.events import Ask, Event, Question
 from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
 
-CONNECT_SECONDS = 120.0
-"""Seconds that a call waits until its caller has connected an account; most clients keep a call open that long."""
-
-ELICITATION = "elicitation/create"
+ASK = "elicitation/create"
 
 
 class ConnectedAccounts:
@@ -68,7 +66,7 @@ class ConnectedAccounts:
         if call.can_wait:  # the run of a script waits for the account, without this call
             question = _page_question(words, self._page_url(upstream, call))
             yield Ask({_key_of(upstream): question}, (upstream.key, refused))
-        if call.can_wait or not _can_ask(call):
+        if call.can_wait or not can_open_pages(call):
             raise ToolFailed(f"{words} {self._lead(upstream, call)}")
         yield from _ask(upstream, words, self._page_url(upstream, call), call)
         found = yield from self._wait(upstream, call, refused)
@@ -162,12 +160,6 @@ def _key_of(upstream: Upstream) -> str:
     return f"sign-in-{upstream.key}"
 
 
-def _can_ask(call: Call) -> bool:
-    """Whether the caller's client shows URLs. A tool that another tool calls may not ask."""
-    declared = call.capabilities.get("elicitation")
-    return len(call.chain) <= 1 and isinstance(declared, Mapping) and isinstance(declared.get("url"), Mapping)
-
-
 def _page_question(words: str, url: str) -> Question:
     params = {
         "mode": "url",
@@ -175,7 +167,7 @@ def _page_question(words: str, url: str) -> Question:
         "url": url,
         "elicitationId": secrets.token_urlsafe(16),
     }
-    return Question(ELICITATION, params)
+    return Question(ASK, params)
 
 
 def _ask(upstream: Upstream, words: str, url: str, call: Call) -> Generator[Event, Any, None]:

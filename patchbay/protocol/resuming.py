@@ -120,11 +120,11 @@ class ResumedScripts:
         state = self.runs.read(id)
         asked = {one.id: one for one in self._approvals.find_question(head.question)}
         waits = [] if head.ended or state is None else self.runs.open(state)[0].waiting
-        now, rows = self._approvals.now(), []
+        now, lacking, rows = self._approvals.now(), self.runs.lacking_accounts(head), []
         for one in waits:
             if one.questions:
                 needs = "account" if one.account is not None else "answer"
-                if self.runs.lacks_account(head) if one.account is not None else head.waits_for_answers(now):
+                if one.account in lacking if one.account is not None else head.waits_for_answers(now):
                     at = head.until - APPROVAL_SECONDS
                     rows.append({"name": one.title, "line": one.line, "at": at, "needs": needs})
             elif (found := asked.get(one.approval)) is not None and found.state_at(now) == WAITING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from patchbay.access.approval_gate import ApprovalGate
@@ -10,16 +11,18 @@ from patchbay.access.approvals import AskedCall
 from patchbay.access.principals import LOCAL
 from patchbay.activation import Call, Events
 from patchbay.activity.recorder import Activity
+from patchbay.caller_accounts.pages import ELICITATION
 from patchbay.catalogue.catalogue_hub import CatalogueHub
 from patchbay.catalogue.servers.script_tools import NOT_INSTALLED, is_installed
 from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ToolFailed, WrongArguments
-from patchbay.events import Ask, Question
+from patchbay.errors import MissingCapability, ToolFailed, WrongArguments
+from patchbay.events import Ask, Failed, Question
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.linked_arguments import resolve_links
 from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, terms_of_inner_call
+from patchbay.scripting.question_digests import digest_of_question
 
 WAY = "script"
 """The entry point in the records of these calls."""
@@ -54,8 +57,8 @@ class RecordedCall:
     ) -> None:
         self.result: Mapping[str, Any] = {}
         """The whole result, after the last event."""
-        self.answers: Mapping[str, Any] = {}
-        """The answers to questions of the tool, by their keys, from earlier times that this call was made."""
+        self.answers: Mapping[str, Sequence[Any]] = {}
+        """The answers to questions of the tool, by their digests, from earlier times that this call was made."""
         self.asked: Mapping[str, Question] = {}
         """The questions without an answer with which the call ended; it is to be made again with the answers."""
         self.account: tuple[str, str] | None = None
@@ -64,6 +67,8 @@ class RecordedCall:
         """The line of the script, and the number of the call among those of its run."""
         self.written: dict[str, Any] | None = None
         """The arguments for the record, where they are others than those of the call: links in place of contents."""
+        self._times: Counter[str] = Counter()
+        """How often the tool has asked each question, by its digest."""
         self._calls = calls
         self._hub = hub
         self._server = server
@@ -108,10 +113,13 @@ class RecordedCall:
             run = run_tool(self._hub, server, descriptor, self._arguments, None, terms, no_later_than=outer.deadline)
             run.call.meta = record.calls(descriptor, run.call)
             reply: Any = None
+            refusal = ""
             events = run.events
             try:
                 while True:
                     event = events.send(reply)
+                    if isinstance(event, Failed) and isinstance(event.error, MissingCapability):
+                        refusal = self._explain_refusal(event.error)
                     record.saw(event)
                     if not isinstance(event, Ask):
                         reply = yield event
@@ -124,13 +132,35 @@ class RecordedCall:
             finally:
                 events.close()
             self.result = run.result()
+            if refusal:
+                self.result = {"content": [{"type": "text", "text": refusal}], "isError": True}
             record.end(None if run.call.cancelled else Result(0, dict(self.result)))
 
+    def _explain_refusal(self, problem: MissingCapability) -> str:
+        """Say why a tool could not ask its caller; "" where a client with the capability can be asked in a script."""
+        outer, descriptor = self._outer, self._descriptor
+        if outer.can_wait and set(problem.required) == {ELICITATION}:
+            return ""
+        tool = f"{owner_of(self._server, descriptor)}.{descriptor.name}"
+        return f"a tool cannot ask for this inside a script: {problem.names}. Call {tool} directly"
+
     def _find_answers(self, ask: Ask) -> Mapping[str, Any] | None:
-        """Return the answers to all questions; None if some have none, which are in `asked` then."""
+        """Return the answers to all questions; None if some have none, which are in `asked` then.
+
+        An answer counts for the question that a person saw, and for one time that the tool asks it.
+        """
         self.account = ask.account
-        self.asked = {key: question for key, question in ask.questions.items() if key not in self.answers}
-        return None if self.asked else {key: self.answers[key] for key in ask.questions}
+        found, missing = {}, {}
+        for key, question in ask.questions.items():
+            digest = digest_of_question(key, question.method, question.params)
+            known, time = self.answers.get(digest, ()), self._times[digest]
+            self._times[digest] += 1
+            if time < len(known):
+                found[key] = known[time]
+            else:
+                missing[key] = question
+        self.asked = missing
+        return None if missing else found
 
 
 class ScriptCallMaker:

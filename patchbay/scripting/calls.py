@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,11 +37,11 @@ class InnerCall(Protocol):
 
     `line`, `number` and `written` are for its record: the line of the script, its number among the calls of the run,
     and its arguments as the script wrote them where they are others; None where they are the same. A question of the
-    tool that is not in `answers` ends the call, and `asked` has it then.
+    tool that has no answer in `answers` (by its digest) ends the call, and `asked` has it then.
     """
 
     result: Mapping[str, Any]
-    answers: Mapping[str, Any]
+    answers: Mapping[str, Sequence[Any]]
     asked: Mapping[str, Question]
     account: tuple[str, str] | None
     line: int
@@ -98,8 +98,8 @@ class PlannedCall:
     account: tuple[str, str] | None = None
     """The account that its caller has to connect first, as in `patchbay.events.Ask`."""
 
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    """The answers to earlier questions of its tool."""
+    answers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The answers to earlier questions of its tool, as in `WaitingCall`."""
 
     rounds: int = 0
     """How often its tool has asked."""
@@ -174,13 +174,17 @@ class ScriptCalls:
 
     def plan_approved(self, id: int, planned: PlannedCall) -> None:
         """Note a call of a suspended run, which counted for the budget when the script asked for it."""
+        planned.account = None  # it is there now
         self._planned[id] = planned
 
     def fail_waiting(self, id: int, planned: PlannedCall, reason: str, is_refused: bool = False) -> None:
         """Let a call that waited fail without being made; `take_answers` has it. A person may have refused it."""
+        # A tool that asked a question has run up to it; a call that lacks an account was not made.
+        has_run = planned.rounds > 0 and planned.account is None
+        what = "asked a question, and did not go on" if has_run else "did not run"
         planned.is_refused, planned.has_failed = is_refused, True
         planned.question, planned.asked, planned.arguments, planned.written = None, {}, {}, None
-        planned.answer = _failure(f"{planned.name}: did not run: {reason}")
+        planned.answer = _failure(f"{planned.name}: {what}: {reason}")
         self.made.append(planned)
         self._running[id] = planned
         self._ended.put(id)

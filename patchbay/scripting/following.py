@@ -25,6 +25,7 @@ from patchbay.access.approvals import (
     canonical_arguments,
 )
 from patchbay.activation import Call, Events, has_tasks, pauses_for
+from patchbay.caller_accounts.pages import CONNECT_SECONDS, can_open_pages
 from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Event, Text
@@ -32,7 +33,6 @@ from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outco
 from patchbay.scripting.tool_questions import (
     KEY,
     can_answer,
-    can_open_pages,
     pages_of,
     questions_of,
     read_answers,
@@ -43,9 +43,6 @@ from patchbay.topics import APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED
 
 RUNNING_SECONDS = 90.0
 """Seconds that a caller waits for the end of a run that goes on: more than a run may take."""
-
-CONNECT_SECONDS = 120.0
-"""Seconds that a caller waits until its user has connected an account; most clients keep a call open that long."""
 
 GONE = "the run that asked this has ended, or its time is over. Send the call without answers to run the script again"
 
@@ -77,7 +74,8 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
     decision in time, and after `wait_seconds` while the run waits for more than another client was asked.
     """
     runs, asked, waits_since = scripts.runs, 0, time.monotonic()
-    may_detach = has_tasks(call.capabilities)
+    # A call that brings answers gives them first: a task would ask again.
+    may_detach = has_tasks(call.capabilities) and not any(is_answer_of_run(key) for key in call.answered)
     with runs.store.bus.subscribe([APPROVALS, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED]) as mailbox:
         pauses = pauses_for(call, mailbox)
         while True:
@@ -157,9 +155,9 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
             f"{calls} a question, and this client shows none (capability elicitation). Call {tool} with the same"
             f" {same} from a client that does, as the same caller, within {minutes} minutes (run {head.id})"
         )
-    if runs.lacks_account(head) and (state := runs.read(head.id)) is not None:
+    if (lacking := runs.lacking_accounts(head)) and (state := runs.read(head.id)) is not None:
         browser = f"in a browser in which you are signed in to the hub, within {minutes} minutes (run {head.id})"
-        for page in pages_of(runs.open(state)[0]).values():
+        for page in pages_of(runs.open(state)[0], lacking).values():
             waits.append(f"{page.params['message']} Open {page.params['url']} {browser}")
     return (
         f"The script waits: {'. '.join(waits)}. The run goes on then; call {tool} with the same {same} again to get"
@@ -207,7 +205,7 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
         asked = []
     calls = [AskedCall(one.call, canonical_arguments(waiting[one.id].arguments)) for one in asked]
     questions = questions_of(suspension) if head.waits_for_answers(now) and can_answer(call) else {}
-    pages = pages_of(suspension) if can_open_pages(call) and runs.lacks_account(head) else {}
+    pages = pages_of(suspension, runs.lacking_accounts(head)) if can_open_pages(call) else {}
     if not asked and not questions and not pages:
         return
     call.deadline = max(call.deadline, time.monotonic() + head.until - now)
@@ -217,9 +215,10 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
     if asked:
         _decide(runs.approvals, asked, calls, answers, call)
     found = read_answers(suspension, answers) if questions else None
-    declined = read_declined(suspension, answers) if pages else {}
-    if found or declined:
-        runs.answer(head, found or {}, declined)
+    if found:
+        runs.answer(head, found)
+    if pages and (declined := read_declined(suspension, answers)):
+        runs.decline(head, declined)
 
 
 def ask_about(

@@ -48,7 +48,7 @@ from patchbay.scripting.rehearsals import HeldCall, Rehearsal
 from patchbay.scripting.stubs.names import identifier
 from patchbay.scripting.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.suspension import Suspension, WaitingCall
-from patchbay.scripting.tool_questions import Answers, find_capabilities
+from patchbay.scripting.tool_questions import Answers, add_answers, find_capabilities
 from patchbay.scripting.values import plain_value
 
 CHANGED = "it has changed since the script began: find the tools again, and run it again"
@@ -384,9 +384,10 @@ class ScriptRun:
         for one in resumed.suspension.waiting:
             found = find_function(self._modules, one.name)
             tool = found[0] if found is not None else _unknown_tool(one.name)
-            answers = {**one.answers, **resumed.answers.get(str(one.id), {})}
+            answers = add_answers(one, resumed.answers.get(str(one.id), {}))
             more: dict[str, Any] = {"approval": one.approval, "answers": answers, "rounds": one.rounds}
-            planned = PlannedCall(one.name, one.line, tool, one.arguments, **more, written=one.written)
+            more |= {"account": one.account, "written": one.written}
+            planned = PlannedCall(one.name, one.line, tool, one.arguments, **more)
             state = APPROVED if one.questions else _state_of(approvals, one.approval)
             if one.account is not None and str(one.id) in resumed.answers:
                 self._calls.fail_waiting(one.id, planned, DECLINED, is_refused=True)
@@ -442,7 +443,7 @@ def _waiting_call(id: int, planned: PlannedCall) -> WaitingCall:
         approval=planned.approval,
         written=planned.written,
         questions={key: {"method": one.method, "params": dict(one.params)} for key, one in planned.asked.items()},
-        answers=dict(planned.answers),
+        answers={digest: list(known) for digest, known in planned.answers.items()},
         rounds=planned.rounds,
         account=planned.account,
     )

@@ -18,10 +18,10 @@ that lost its claim makes no further call. A call that began and has no answer m
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -33,7 +33,14 @@ from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.scripting.limits import MIB, LimitReached
 from patchbay.scripting.suspension import Suspension, read_suspension
-from patchbay.scripting.tool_questions import NO_ANSWERS, Answers, accounts_of, read_accounts
+from patchbay.scripting.tool_questions import (
+    Account,
+    Answers,
+    accounts_of,
+    decline_calls,
+    read_accounts,
+    write_accounts,
+)
 from patchbay.store import JournalEntry, Store
 from patchbay.topics import SCRIPT_RUN, SCRIPT_RUNS
 
@@ -194,6 +201,14 @@ class RunState:
             self.head, self.outcome = RunHead(**fields), rest
 
 
+class _Reply(NamedTuple):
+    """What a caller replied: answers by call, whether all questions have one now, and the accounts still needed."""
+
+    answers: Answers
+    is_answered: bool
+    accounts: str
+
+
 class SuspendedRuns:
     """The suspended runs of one hub, in every process. `key` is the secret key of the hub. Thread-safe.
 
@@ -250,6 +265,10 @@ class SuspendedRuns:
                 return one
         return None
 
+    def is_kept_for_caller(self, head: RunHead) -> bool:
+        """Whether a run has ended lately, and the same call gets its outcome, which its caller did not get yet."""
+        return bool(head.ended) and not head.is_fetched and head.ended > self.approvals.now() - FETCH_SECONDS
+
     def state_of(self, head: RunHead) -> str:
         """Return the state of a run now; one of the constants above."""
         return self.states_of([head])[0]
@@ -265,10 +284,6 @@ class SuspendedRuns:
         now = self.approvals.now()
         if head.waits_for_answers(now) or any(one.state_at(now) == WAITING for one in asked):
             return SUSPENDED
-    def is_kept_for_caller(self, head: RunHead) -> bool:
-        """Whether a run has ended lately, and the same call gets its outcome, which its caller did not get yet."""
-        return bool(head.ended) and not head.is_fetched and head.ended > self.approvals.now() - FETCH_SECONDS
-
         if self.lacks_account(head):
             return SUSPENDED if now < head.until else EXPIRED
         if head.question and (not asked or any(one.decided is None for one in asked)):
@@ -282,11 +297,14 @@ class SuspendedRuns:
 
     def lacks_account(self, head: RunHead) -> bool:
         """Whether a run waits for an account that its caller has not connected. One that goes on waits for none."""
-        for key, refused in read_accounts(head.accounts):
-            if self._find_account(head.principal, key) in ("", refused):
-                state = self.read(head.id)
-                return state is None or not state.owner
-        return False
+        return bool(self.lacking_accounts(head))
+
+    def lacking_accounts(self, head: RunHead) -> set[Account]:
+        """Return the accounts that a run waits for, and that its caller has neither connected nor declined."""
+        needed = read_accounts(head.accounts)
+        lacking = {(key, old) for key, old in needed if self._find_account(head.principal, key) in ("", old)}
+        state = self.read(head.id) if lacking else None
+        return set() if state is not None and state.owner else lacking
 
     def suspend(
         self,
@@ -332,34 +350,61 @@ class SuspendedRuns:
         self.store.bus.publish(SCRIPT_RUNS, head.id.encode())
         return head
 
-    def answer(self, head: RunHead, answers: Answers, declined: Answers = NO_ANSWERS) -> bool:
+    def answer(self, head: RunHead, answers: Answers) -> bool:
         """Store the answers to the questions of tools for which a run waits; the first ones count.
 
-        `declined` has the calls for which the caller connects no account. Returns False if the run waits for neither
-        any more. Raises ToolFailed for more than MAX_ANSWER_BYTES.
+        Returns False if the run waits for none any more. Raises ToolFailed for more than MAX_ANSWER_BYTES.
         """
-        state = self.read(head.id)
-        now = state.head if state is not None else None
-        if state is None or now is None or now.number != head.number:
-            return False
-        takes = bool(answers) and now.waits_for_answers(self.approvals.now())
-        ends = bool(declined and now.accounts) and not state.owner and self.approvals.now() < now.until
-        if not takes and not ends:
-            return False
-        given = {**self.open_answers(state), **(answers if takes else {}), **(declined if ends else {})}
-        changes: dict[str, Any] = {"is_answered": now.is_answered or takes, "accounts": "" if ends else now.accounts}
-        data = dump_json(given)
-        if len(data) > MAX_ANSWER_BYTES:
-            raise ToolFailed(f"the answers have {len(data)} bytes; at most {MAX_ANSWER_BYTES} are kept for a script")
-        topic, line = SCRIPT_RUN + now.id, orjson.dumps({"number": now.number, **changes})
-        entry = _REPLIED + line + b"\n" + self._sealing.seal(data, _about_reply(now))
-        index = self._index(replace(now, **changes))
-        try:
-            self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), index], {topic: state.seq})
-        except StaleUpdate:
-            return False
-        self.store.bus.publish(SCRIPT_RUNS, now.id.encode())
-        return True
+
+        def find_changes(state: RunState, now: RunHead) -> _Reply | None:
+            is_open = bool(answers) and now.waits_for_answers(self.approvals.now())
+            return _Reply(answers, is_answered=True, accounts=now.accounts) if is_open else None
+
+        return self._reply(head, find_changes)
+
+    def decline(self, head: RunHead, declined: Collection[Account]) -> bool:
+        """Note that the caller of a run does not connect these accounts: the calls that need one of them fail.
+
+        Returns False if the run waits for none of these any more. Raises ToolFailed.
+        """
+
+        def find_changes(state: RunState, now: RunHead) -> _Reply | None:
+            needed = read_accounts(now.accounts)
+            left = [one for one in needed if one not in declined]
+            if left == needed or state.owner or self.approvals.now() >= now.until:
+                return None
+            calls = decline_calls(self.open(state)[0], declined)
+            return _Reply(calls, is_answered=now.is_answered, accounts=write_accounts(left))
+
+        return self._reply(head, find_changes)
+
+    def _reply(self, head: RunHead, find_changes: Callable[[RunState, RunHead], _Reply | None]) -> bool:
+        """Store what a caller replies to what a run waits for, beside earlier replies; another one may come meanwhile.
+
+        `find_changes` returns None where the run does not wait for it any more; this returns False then.
+        """
+        topic = SCRIPT_RUN + head.id
+        while True:
+            state = self.read(head.id)
+            now = state.head if state is not None else None
+            if state is None or now is None or now.number != head.number:
+                return False
+            reply = find_changes(state, now)
+            if reply is None:
+                return False
+            data = dump_json({**self.open_answers(state), **reply.answers})
+            if len(data) > MAX_ANSWER_BYTES:
+                raise ToolFailed(
+                    f"the answers have {len(data)} bytes; at most {MAX_ANSWER_BYTES} are kept for a script"
+                )
+            changes: dict[str, Any] = {"is_answered": reply.is_answered, "accounts": reply.accounts}
+            line = orjson.dumps({"number": now.number, **changes})
+            entry = _REPLIED + line + b"\n" + self._sealing.seal(data, _about_reply(now))
+            with suppress(StaleUpdate):  # another entry was written meanwhile: the run is looked at again
+                entries = [(topic, entry, SUSPENDED_SECONDS), self._index(replace(now, **changes))]
+                self._journal.append_all(entries, {topic: state.seq})
+                self.store.bus.publish(SCRIPT_RUNS, now.id.encode())
+                return True
 
     def open_answers(self, state: RunState) -> Answers:
         """Return the answers to the questions of tools. Raises ToolFailed for a record that was changed."""

@@ -19,8 +19,8 @@ class WaitingCall:
     `title` names the server and the tool, for people. `written` has the arguments as the script wrote them, with links,
     where `arguments` has the contents of these. `questions` are those that its tool asked, by its keys, each as
     `{"method", "params"}`; empty for a call that waits for its approval. `account` is the one that the caller has to
-    connect first (`patchbay.events.Ask`); `questions` has the page then. `answers` are those to earlier ones, and
-    `rounds` says how often it asked.
+    connect first (`patchbay.events.Ask`); `questions` has the page then. `answers` are those to earlier ones, by the
+    digest of the question (`digest_of_question`), each as often as it was asked; `rounds` says how often it asked.
     """
 
     id: int
@@ -31,7 +31,7 @@ class WaitingCall:
     approval: str = ""
     written: dict[str, Any] | None = None
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, list[Any]] = field(default_factory=dict)
     rounds: int = 0
     account: tuple[str, str] | None = None
 

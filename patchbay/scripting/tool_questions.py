@@ -9,27 +9,26 @@ Source: MCP specification, client/elicitation; 2026-07-28, multi-round-trip requ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from patchbay.activation import Call
+from patchbay.caller_accounts.pages import ELICITATION
 from patchbay.events import Question
+from patchbay.scripting.question_digests import digest_of_question
 from patchbay.scripting.suspension import Suspension, WaitingCall
-
-ELICITATION = "elicitation"
-"""The capability of the questions that a tool may ask inside a script; a run does not wait for models and for roots."""
 
 KEY = "script-question-"
 
 Answers = Mapping[str, Mapping[str, Any]]
 """The answers by the id of the call (as text), and then by the key of the tool."""
 
-NO_ANSWERS: Answers = MappingProxyType({})
+Account = tuple[str, str]
+"""An account that a call needs: the key of its server, and the id of the account that it refused, as in `Ask`."""
 
 
 def find_capabilities(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the capabilities of a client that allow tools inside a script to ask."""
+    """Return the capabilities by which tools inside a script may ask: a run waits for no model, and for no roots."""
     declared = capabilities.get(ELICITATION)
     return {ELICITATION: dict(declared)} if isinstance(declared, Mapping) else {}
 
@@ -39,29 +38,36 @@ def can_answer(call: Call) -> bool:
     return len(call.chain) <= 1 and bool(find_capabilities(call.capabilities))
 
 
-def can_open_pages(call: Call) -> bool:
-    """Whether the client of a call opens the page where its caller connects an account (elicitation in URL mode)."""
-    declared = find_capabilities(call.capabilities).get(ELICITATION, {})
-    return len(call.chain) <= 1 and isinstance(declared.get("url"), Mapping)
-
-
 def questions_of(suspension: Suspension) -> dict[str, Question]:
     """Return the questions of tools that a suspended run waits for, as the client gets them."""
-    return {key: _named(call, call.questions[own]) for key, call, own in _keys(suspension) if call.account is None}
+    return {key: _named([call], call.questions[own]) for key, call, own in _keys(suspension)}
 
 
-def pages_of(suspension: Suspension) -> dict[str, Question]:
-    """Return the pages where the caller of a suspended run connects accounts, as questions to its client."""
-    return {key: _named(call, call.questions[own]) for key, call, own in _keys(suspension) if call.account is not None}
+def pages_of(suspension: Suspension, accounts: Collection[Account]) -> dict[str, Question]:
+    """Return the pages where the caller of a suspended run connects some accounts, as questions to its client.
+
+    Each account is one question, for all calls that need it.
+    """
+    found = {}
+    for key, account, calls in _pages(suspension):
+        if account in accounts:
+            (question,) = calls[0].questions.values()
+            found[key] = _named(calls, question)
+    return found
 
 
 def accounts_of(waiting: Sequence[WaitingCall]) -> str:
     """Return the accounts that waiting calls need, as the head of a run has them."""
-    return " ".join(sorted({":".join(one.account) for one in waiting if one.account is not None}))
+    return write_accounts({one.account for one in waiting if one.account is not None})
 
 
-def read_accounts(accounts: str) -> list[tuple[str, str]]:
-    """Return what `accounts_of` wrote: the key of each server, and the id of the account that it refused."""
+def write_accounts(accounts: Collection[Account]) -> str:
+    """Return accounts as the head of a run has them."""
+    return " ".join(sorted(":".join(one) for one in accounts))
+
+
+def read_accounts(accounts: str) -> list[Account]:
+    """Return what `write_accounts` wrote."""
     pairs = (one.partition(":") for one in accounts.split())
     return [(key, refused) for key, _, refused in pairs]
 
@@ -70,8 +76,6 @@ def read_answers(suspension: Suspension, given: Mapping[str, Any]) -> dict[str, 
     """Return the answers of a client to questions of tools, by call; None if one of them has none."""
     found: dict[str, dict[str, Any]] = {}
     for key, call, own in _keys(suspension):
-        if call.account is not None:
-            continue
         answer = given.get(key)
         if not isinstance(answer, Mapping):
             return None
@@ -79,27 +83,52 @@ def read_answers(suspension: Suspension, given: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def read_declined(suspension: Suspension, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return, by call, the answers of a client that did not open the page of an account."""
-    declined: dict[str, dict[str, Any]] = {}
-    for key, call, own in _keys(suspension):
-        answer = given.get(key)
-        if call.account is not None and isinstance(answer, Mapping) and answer.get("action") != "accept":
-            declined[str(call.id)] = {own: dict(answer)}
-    return declined
+def read_declined(suspension: Suspension, given: Mapping[str, Any]) -> set[Account]:
+    """Return the accounts whose pages a client was asked to open, and did not."""
+    answers = {account: given.get(key) for key, account, _ in _pages(suspension)}
+    return {one for one, given in answers.items() if isinstance(given, Mapping) and given.get("action") != "accept"}
+
+
+def decline_calls(suspension: Suspension, declined: Collection[Account]) -> Answers:
+    """Return the answers of a caller who does not connect these accounts, for each call that needs one of them."""
+    calls = [one for one in suspension.waiting if one.account in declined]
+    return {str(one.id): {key: {"action": "decline"} for key in one.questions} for one in calls}
+
+
+def add_answers(call: WaitingCall, given: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return all answers of a call, as `WaitingCall.answers`: those before, and the ones given to its questions."""
+    answers = {digest: list(known) for digest, known in call.answers.items()}
+    for key, question in call.questions.items():
+        if key in given:
+            digest = digest_of_question(key, question["method"], question["params"])
+            answers.setdefault(digest, []).append(given[key])
+    return answers
 
 
 def _keys(suspension: Suspension) -> Iterator[tuple[str, WaitingCall, str]]:
-    """Yield the key for the client, the call and the key of its tool, for each question."""
-    asked = [(call, own) for call in suspension.waiting for own in call.questions]
+    """Yield the key for the client, the call and the key of its tool, for each question of a tool."""
+    asked = [(call, own) for call in suspension.waiting if call.account is None for own in call.questions]
     for number, (call, own) in enumerate(asked, 1):
         yield f"{KEY}{suspension.secret}.{number}", call, own
 
 
-def _named(call: WaitingCall, question: Mapping[str, Any]) -> Question:
-    """Return a question whose message names the tool that asks."""
+def _pages(suspension: Suspension) -> Iterator[tuple[str, Account, list[WaitingCall]]]:
+    """Yield the key for the client, the account and the calls that need it, for each account."""
+    needed: dict[Account, list[WaitingCall]] = {}
+    for call in suspension.waiting:
+        if call.account is not None:
+            needed.setdefault(call.account, []).append(call)
+    for number, (account, calls) in enumerate(needed.items(), 1):
+        yield f"{KEY}{suspension.secret}.account-{number}", account, calls
+
+
+def _named(calls: Sequence[WaitingCall], question: Mapping[str, Any]) -> Question:
+    """Return a question whose message names the tool that asks, or that waits with other calls for an account."""
+    first, more = calls[0], len(calls) - 1
     params = dict(question["params"])
     if isinstance(params.get("message"), str):
-        verb = "asks: " if call.account is None else "waits: "
-        params["message"] = f"{call.title} (line {call.line} of the script) {verb}{params['message']}"
+        others = f" and {more} more call{'s' if more > 1 else ''}" if more else ""
+        verb = "asks" if first.account is None else "wait" if more else "waits"
+        where = f"{first.title} (line {first.line} of the script){others}"
+        params["message"] = f"{where} {verb}: {params['message']}"
     return Question(question["method"], params)

@@ -46,6 +46,16 @@ def twice(context) -> str:
     return first + " " + context.elicit(f"Last name of {first}?", FORM)["content"]["name"]
 
 
+def delete(context, folder: str) -> str:
+    """Ask three times under one key, the last two times the same."""
+    said = [
+        context.elicit(message, FORM, key="confirm")["content"]["name"]
+        for message in ("Delete it?", "Its backups too?", "Its backups too?")
+    ]
+    (Path(folder) / "deleted").write_text("deleted")
+    return " ".join(said)
+
+
 def endless(context) -> str:
     """Ask for ever."""
     while True:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.hubs import Answer, Hub, Stream, sse_messages
 from tests.scripting.closing import ended, runs
 from tests.scripting.hubs import failure, value
 from tests.signing_in import Browser, shared_hub, signed_in
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 pytestmark = [pytest.mark.process]
 
@@ -51,6 +52,21 @@ def hub(tmp_path_factory: pytest.TempPathFactory, keyed: Keyed) -> Iterator[Hub]
     first = caller_of(hub, signed_in(hub, next(NAMES)), "far")
     store(first.browser.client, "far", key_of("first"))
     until(lambda: "whoami" in tools_of(first, "far"))
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def two(keyed: Keyed, tmp_path: Path) -> Iterator[Hub]:
+    """A hub with two servers that want an account of their own, and a toolset of both."""
+    both = {"kind": "toolset", "tools": {"far": "far.whoami", "near": "near.whoami"}, "listing": {"scripts": "also"}}
+    files = {"far.json": keyed.mount(), "near.json": keyed.mount(), "both.json": json.dumps(both)}
+    hub = shared_hub(tmp_path / "two", files=files, store="sqlite")
+    hub.catalogue.hub.gate.wait_seconds = 0.0
+    first = caller_of(hub, signed_in(hub, next(NAMES)), "both")
+    for name in ("far", "near"):
+        store(first.browser.client, name, key_of("first"))
+    until(lambda: {"far", "near"} <= set(tools_of(first, "both")))
     yield hub
     hub.close()
 
@@ -242,3 +258,71 @@ def test_a_run_that_waits_for_an_account_goes_on_after_a_restart(keyed: Keyed, t
         assert ended(second, head.id).value == "ann"
     finally:
         second.close()
+
+
+BOTH = """import asyncio
+import both
+
+
+async def who(call):
+    try:
+        return (await call)["result"]
+    except RuntimeError as problem:
+        return str(problem)
+
+
+await asyncio.gather(who(both.far()), who(both.far()), who(both.near()))
+"""
+
+
+def pages(asked: Answer) -> dict[str, str]:
+    """The keys of the pages that a client was asked to open, by the last part of their URL."""
+    return {one["params"]["url"].rpartition("/")[2]: key for key, one in asked.result["inputRequests"].items()}
+
+
+def test_an_account_is_asked_for_once_and_a_declined_one_ends_only_its_own_calls(two: Hub) -> None:
+    ann = caller_of(two, signed_in(two, next(NAMES)), "both")
+
+    def ask(**params: Any) -> Answer:
+        return ann.call("both", "run_script", URL_CLIENT, arguments={"code": BOTH}, **params)
+
+    asked = ask()
+    keys = pages(asked)
+    assert sorted(keys) == ["far", "near"], "one question for each account"
+    assert (
+        sum(
+            "and 1 more call wait: far needs" in one["params"]["message"]
+            for one in asked.result["inputRequests"].values()
+        )
+        == 1
+    )
+    head = waiting_run(two, ann)
+    answers = {keys["far"]: {"action": "decline"}, keys["near"]: {"action": "accept"}}
+    with ThreadPoolExecutor(1) as pool:
+        last = pool.submit(ask, inputResponses=answers, requestState=asked.result["requestState"])
+        until(lambda: len(runs(two).head(head.id).accounts.split()) == 1, "the reply")
+        assert runs(two).state_of(runs(two).head(head.id)) == "suspended", "the other account is still needed"
+        store(ann.browser.client, "near", key_of("ann"))
+        declined = "both.far: did not run: you did not connect your account"
+        assert value(last.result(BOUND)) == [declined, declined, "ann"]
+
+
+def test_two_replies_at_the_same_time_both_count(two: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = caller_of(two, signed_in(two, next(NAMES)), "both")
+    ann.call("both", "run_script", URL_CLIENT, arguments={"code": BOTH})
+    head, suspended = waiting_run(two, ann), runs(two)
+    first, second = suspended.lacking_accounts(head)
+    read, late = suspended.read, iter([second])
+
+    def read_before_another_reply(id: str) -> Any:
+        found = read(id)
+        for account in late:
+            assert suspended.decline(head, {account})
+        return found
+
+    monkeypatch.setattr(suspended, "read", read_before_another_reply)
+    assert suspended.decline(head, {first})
+    outcome = ended(two, head.id)
+    assert outcome.value == ["both.far: did not run: you did not connect your account"] * 2 + [
+        "both.near: did not run: you did not connect your account"
+    ]

@@ -16,7 +16,8 @@ from patchbay.activity.records import Filter
 from patchbay.protocol.script_replays import replay_run
 from patchbay.scripting.front import KEPT_AS
 from tests.hubs import Hub
-from tests.scripting.asking import answered, ask, asking_hub, questions
+from tests.kinds.toolset.sets import write
+from tests.scripting.asking import DESK, answered, ask, asking_hub, questions
 from tests.scripting.closing import ended, runs, words
 from tests.scripting.hubs import failure, value
 from tests.waiting import BOUND, until
@@ -147,9 +148,10 @@ def test_a_client_that_shows_no_questions_learns_what_to_do(hub: Hub, tmp_path: 
     assert value(ask(hub, tmp_path, **answered(asked, "Ann"))) == "A1 for Ann"
 
 
-def test_a_tool_that_asks_the_model_of_the_client_fails_as_before(hub: Hub, tmp_path: Path) -> None:
+def test_a_tool_that_asks_the_model_of_the_client_fails_and_names_the_direct_call(hub: Hub, tmp_path: Path) -> None:
     said = failure(ask(hub, tmp_path, "import desk\nawait desk.sample()", {"elicitation": {}, "sampling": {}}))
-    assert "sampling" in said and not [one for one in runs(hub).heads() if not one.ended]
+    assert "a tool cannot ask for this inside a script: sampling. Call desk.sample directly" in said
+    assert not [one for one in runs(hub).heads() if not one.ended]
 
 
 def test_the_same_answers_count_once(hub: Hub, tmp_path: Path) -> None:
@@ -190,3 +192,37 @@ def test_a_run_with_a_question_is_repeated_against_its_records_without_asking(hu
     found = replay_run(hub.app.parts.dispatcher.services, run)
     assert found.differences == () and not found.is_partial
     assert words(tmp_path, "booked") == ["A1:Ann"]
+
+
+def test_a_tool_that_asks_in_a_run_that_cannot_wait_names_the_direct_call(hub: Hub, tmp_path: Path) -> None:
+    code = "import desk\nawait desk.book(folder=folder, place='A1')"
+    said = failure(ask(hub, tmp_path, code, server=f"desk@{hub.catalogue.find('desk').version}"))
+    assert "a tool cannot ask for this inside a script: elicitation. Call desk.book directly" in said
+
+
+def test_an_answer_counts_for_the_question_that_the_user_saw(hub: Hub, tmp_path: Path) -> None:
+    """A tool may ask for different things under one key, as a mounted server with several rounds does."""
+    code = "import desk\nawait desk.delete(folder=folder)"
+    first = ask(hub, tmp_path, code)
+    assert list(questions(first).values()) == ["desk.delete (line 2 of the script) asks: Delete it?"]
+    second = ask(hub, tmp_path, code, **answered(first, "yes"))
+    assert list(questions(second).values()) == ["desk.delete (line 2 of the script) asks: Its backups too?"]
+    assert words(tmp_path, "deleted") == []
+    third = ask(hub, tmp_path, code, **answered(second, "no"))
+    assert list(questions(third).values()) == ["desk.delete (line 2 of the script) asks: Its backups too?"], "once more"
+    assert value(ask(hub, tmp_path, code, **answered(third, "yes"))) == "yes no yes"
+
+
+def test_a_call_whose_tool_has_asked_is_not_said_to_be_not_run(tmp_path: Path) -> None:
+    hub = asking_hub(tmp_path / "hub")
+    code = (
+        "import desk\ntry:\n    said = await desk.book(folder=folder, place='A1')\n"
+        "except RuntimeError as problem:\n    said = str(problem)\nsaid"
+    )
+    try:
+        asked = ask(hub, tmp_path, code)
+        write(hub, "desk.py", DESK.replace("Book a place for", "Take a place for"))
+        said = value(ask(hub, tmp_path, code, **answered(asked, "Ann")))
+        assert said.startswith("desk.book: asked a question, and did not go on: it has changed since the script began")
+    finally:
+        hub.close()

@@ -14,6 +14,8 @@ import pytest
 
 from patchbay.activation import TASKS
 from tests.hubs import Hub
+from tests.scripting.asking import answered, asking_hub
+from tests.scripting.asking import ask as ask_desk
 from tests.scripting.closing import FILES, FORMS, close_issues, decide, ended, waiting, words
 from tests.scripting.test_saved_runs import desk
 from tests.waiting import until
@@ -90,3 +92,14 @@ def test_a_saved_script_is_a_task_too(hub: Hub, tmp_path: Path) -> None:
 def test_a_script_that_does_not_wait_is_no_task(hub: Hub, tmp_path: Path) -> None:
     answer = close_issues(hub, tmp_path, count=0, capabilities=KNOWS)
     assert answer.result["resultType"] == "complete" and answer.result["structuredContent"]["value"] == []
+
+
+def test_a_call_that_brings_answers_gives_them_before_it_could_become_a_task(tmp_path: Path) -> None:
+    hub = asking_hub(tmp_path / "hub")
+    try:
+        asked = ask_desk(hub, tmp_path)
+        answer = ask_desk(hub, tmp_path, capabilities=KNOWS | FORMS, **answered(asked, "Ann"))
+        assert answer.result["resultType"] == "complete", answer.result
+        assert answer.result["structuredContent"]["value"] == "A1 for Ann"
+    finally:
+        hub.close()
