@@ -166,6 +166,8 @@ def test_the_entry_that_documentation_prints_is_mounted_from_its_file(tmp_path: 
         (("npx -y @example/server",), "mcp+npx://@example/server"),
         (("uvx", "example-server"), "mcp+uvx://example-server"),
         (("--", "node", "a b.js", "100%"), "mcp+stdio:node 'a b.js' 100%25"),
+        (("--", "/opt/a:b", "c"), "mcp+stdio:/opt/a:b c"),
+        (("--", "npx pkg entry.json"), "mcp+npx://pkg?launch.arg=entry.json"),
         (("mcp+stdio:node a.js",), "mcp+stdio:node a.js"),
     ],
 )
@@ -173,3 +175,37 @@ def test_a_command_line_is_mounted_as_it_is_typed(tmp_path: Path, words: tuple[s
     done = patchbay(tmp_path, "mount", "own", *words)
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "own.json").read_text("utf-8"))["address"] == address
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("https://mcp.example/mcp", "extra"), "expected one address, got 2 words: https://mcp.example/mcp extra"),
+        (("mcp+npx://pkg", "/tmp/x"), "if it is a program, write -- before its command line"),
+        (("mcp+stdio:node", "a.js"), 'patchbay mount own "mcp+stdio:node a.js"'),
+        (("@work", "extra"), "expected one address"),
+        (("./entry.json", "extra"), "expected one address"),
+        (("./a", "folder"), 'patchbay mount own "./a folder"'),
+        (("npx 'foo",), "expected a command line whose quotation marks are closed"),
+        (("./no such.json",), "No such file"),
+        (("./a folder",), 'patchbay new own --folder "a folder"'),
+        (("./a server.py",), "to serve its functions as tools"),
+    ],
+)
+def test_words_that_are_neither_an_address_nor_a_command_line_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "a server.py").touch()
+    done = patchbay(tmp_path / "servers", "mount", "own", *words)
+    assert (done.exit_code, expected in done.output) == (2, True), done.output
+    assert not (tmp_path / "servers" / "own.json").exists()
+
+
+def test_a_file_whose_path_has_a_space_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "my entry.json"
+    file.write_text(json.dumps({"url": "https://far.example/mcp"}))
+    done = patchbay(tmp_path / "servers", "mount", "far", str(file))
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "servers" / "far.json").read_text())["address"] == "https://far.example/mcp"

@@ -40,12 +40,17 @@ DEFINITIONS = {".py": "python", ".sh": "bash"}
 """Endings of files that are servers without a mount, with the program that runs such a file."""
 
 
+HAS_MARK = "patchbay.mount.has_mark"
+"""The entry of a click context that says whether the words had `--`, after which a command line is meant."""
+
+
 class MountCommand(click.Command):
     """A command whose last words may be a command line, which begins after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. Raises UsageError that says to write `--` before a command line with options."""
         given = list(args)
+        ctx.meta[HAS_MARK] = "--" in given
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as problem:
@@ -141,7 +146,7 @@ def mount_command(
     """
     try:
         settings = load_settings(context)
-        address = _read_address(name, words, settings)
+        address = _read_address(name, words, settings, context.meta[HAS_MARK])
         profile = _find_api_profile(address)
         is_api = get_scheme(address) in SCHEMES or is_document(address) or profile is not None
         selected = {"tags": tags, "paths": paths, "methods": tuple(one.upper() for one in methods)}
@@ -182,14 +187,52 @@ def _write(settings: Settings, name: str, fields: dict[str, Any], replace: bool)
     return file, fields
 
 
-def _read_address(name: str, words: Sequence[str], settings: Settings) -> str:
-    """Return the address that the words are, or that of their command line.
+def _read_address(name: str, words: Sequence[str], settings: Settings, is_program: bool) -> str:
+    """Return the address that the words are, or that of their command line; `is_program` says that they had `--`.
 
-    Raises ConfigError for a file or a folder that is a server without a mount.
+    Raises ConfigError for words that are neither, and for a file or a folder that is a server without a mount.
     """
-    if len(words) > 1 or is_command_line(words[0]):
-        return write_command_line(words if len(words) > 1 else shlex.split(words[0]))
-    path = Path(words[0]).expanduser()
+    if len(words) > 1:
+        if not is_program:
+            _check_program(name, words)
+        return write_command_line(words)
+    path = _find_path(words[0])
+    if path is not None:
+        _check_path(name, path, settings)
+        return words[0]
+    if (is_program or not _is_file(words[0])) and is_command_line(words[0]):
+        try:
+            return write_command_line(shlex.split(words[0]))
+        except ValueError as problem:
+            expected = f"expected a command line whose quotation marks are closed, got {words[0]!r}"
+            raise ConfigError(name, "", expected) from problem
+    return words[0]
+
+
+def _check_program(name: str, words: Sequence[str]) -> None:
+    """Check that several words without `--` are a command line. Raises ConfigError for an address or a file."""
+    line = " ".join(words)
+    is_address = not is_command_line(line) or _is_file(words[0])
+    if is_address or _find_path(line) is not None:
+        raise ConfigError(
+            name,
+            "",
+            f"expected one address, got {len(words)} words: {line}; quote an address or a path with spaces:"
+            f" patchbay mount {name} {quote_word(line)}; if it is a program, write -- before its command line",
+        )
+
+
+def _find_path(text: str) -> Path | None:
+    """Return the file or the folder at the path that a text is; None if there is none."""
+    try:
+        path = Path(text).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, of an unknown user, with a null byte
+        return None
+
+
+def _check_path(name: str, path: Path, settings: Settings) -> None:
+    """Check that a path is not a server without a mount. Raises ConfigError with the command to use."""
     if path.is_dir():
         raise ConfigError(
             name,
@@ -204,7 +247,6 @@ def _read_address(name: str, words: Sequence[str], settings: Settings) -> str:
             "",
             f"{path} is a file; to serve its functions as tools: {copy}; to run it as an MCP server: {program}",
         )
-    return words[0]
 
 
 def _find_server(address: str) -> str:
