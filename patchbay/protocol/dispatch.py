@@ -18,14 +18,14 @@ from patchbay.activity.call_recording import CallRecording, with_raised
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
 from patchbay.catalogue.servers.server import Server
-from patchbay.errors import MethodNotFound, PatchbayError, UnknownServer
-from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
+from patchbay.errors import MethodNotFound, PatchbayError, ToolFailed, UnknownServer
+from patchbay.jsonrpc import Exchange, Failure, Id, Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.admission.admission import admit
 from patchbay.protocol.calls import Answers, relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference
-from patchbay.protocol.first_lists import await_first_lists, find_mount, knows_target
+from patchbay.protocol.first_lists import await_first_entries, find_mount, has_first_lists_ahead, knows_target
 from patchbay.protocol.hub_services import HubServices
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.lists import APPS
@@ -141,31 +141,38 @@ class Dispatcher:
         """
         if isinstance(message, Request):
             try:
-                server = self._listed_server(message, caller, self._announced_server(message, caller, server))
+                server = self._announced_server(message, caller, server)
             except PatchbayError as problem:
                 return iter((not_served(problem, message.id, caller.revision),))
-            request, server, proxied, asked, app = narrowed(message, server, caller.extends(APPS))
-            run = self._begin_record(request, caller, server) if request.method in RECORDED else None
             flag = cancelled if cancelled is not None else CancelFlag()
-            context = RequestContext(self.services, request, caller, server, flag, proxied, asked, app, run)
-            # Register the request before the first read: the next message may cancel it.
-            if caller.owner is not None:
-                self.cancellations.listen()
-                self.services.running.add(caller.owner, message.id, context.cancelled)
-            answers = self._answer(context)
-            if name is not None:
-                self.cancellations.listen()
-                answers = self._cancellable(name, context, answers)
-            if run is None:
-                return answers
-            # An answer that is stored for a later request is not for the operator alone.
-            is_stored = name is not None or (caller.session is not None and caller.wire.headers is not None)
-            return run.watch(answers, bool if is_stored else caller.wire.shows_raised)
+            mounted = self._find_awaited(message, caller, server)
+            if mounted is None:
+                return self._begin(message, caller, server, name, flag)
+            self._register(message, caller, name, flag)
+            return self._begin_later(message, caller, server, name, flag, mounted)
         if isinstance(message, Notification):
             self._note(message, caller)
         elif caller.session is not None and isinstance(message, (Result, Failure)):
             deliver(self.services.catalogue.store.bus, caller.session, message)
         return iter(())
+
+    def _begin(
+        self, message: Request, caller: Caller, server: Server, name: CallName | None, flag: CancelFlag
+    ) -> Iterator[Message | Sign]:
+        """Begin a request, with the record of one that runs code, and return its answers."""
+        request, server, proxied, asked, app = narrowed(message, server, caller.extends(APPS))
+        run = self._begin_record(request, caller, server) if request.method in RECORDED else None
+        context = RequestContext(self.services, request, caller, server, flag, proxied, asked, app, run)
+        self._register(message, caller, None, flag)
+        answers = self._answer(context)
+        if name is not None:
+            self.cancellations.listen()
+            answers = self._cancellable(name, context, answers)
+        if run is None:
+            return answers
+        # An answer that is stored for a later request is not for the operator alone.
+        is_stored = name is not None or (caller.session is not None and caller.wire.headers is not None)
+        return run.watch(answers, bool if is_stored else caller.wire.shows_raised)
 
     def end(self, session: LegacySession, why: str) -> None:
         """End a session: cancel its calls, end its streams, and refuse its id from now on."""
@@ -192,24 +199,50 @@ class Dispatcher:
             return server
         return self.server(endpoint, caller.wire.sender, caller.wire.operator)
 
-    def _listed_server(self, request: Request, caller: Caller, server: Server) -> Server:
-        """Return the server with the first lists of its mount, for a request that calls what it does not have.
-
-        Raises UnknownServer.
-        """
+    def _find_awaited(self, request: Request, caller: Caller, server: Server) -> Server | None:
+        """Return the mount whose first lists a request needs that calls what is not listed; None for any other."""
         params, wire = request.params, caller.wire
         if knows_target(server, request.method, params) or "@" in wire.endpoint:
-            return server
-        mounted: Server | None = server if server.standing is not None else None
+            return None
+        mounted: Server | None = server
         if not wire.endpoint:
             mounted = find_mount(self.services.access.catalogue_for(wire.sender).all(), params.get("name"))
         elif wire.endpoint != server.name:
-            return server
-        if mounted is None or not await_first_lists(
-            self.services.catalogue, mounted, params.get("_meta"), is_call=True
-        ):
-            return server
-        return self.server(wire.endpoint, wire.sender, wire.operator)
+            return None
+        return mounted if mounted is not None and has_first_lists_ahead(mounted, params.get("_meta")) else None
+
+    def _register(self, request: Request, caller: Caller, name: CallName | None, flag: CancelFlag) -> None:
+        """Let the owner of a request cancel it: before the first read, because the next message may cancel it."""
+        for owner, id in _owned(request, caller, name):
+            self.cancellations.listen()
+            self.services.running.add(owner, id, flag)
+
+    def _begin_later(
+        self,
+        request: Request,
+        caller: Caller,
+        server: Server,
+        name: CallName | None,
+        flag: CancelFlag,
+        mounted: Server,
+    ) -> Iterator[Message | Sign]:
+        """Answer a registered request when a mount has its first lists, or is known not to have them in time."""
+        wire = caller.wire
+        try:
+            ending = yield from await_first_entries(self.services.catalogue, mounted, wire.sender, flag)
+            if ending is not None:
+                if not flag.is_unanswered:
+                    problem = ending.error if isinstance(ending.error, PatchbayError) else ToolFailed(ending.message)
+                    yield not_served(problem, request.id, caller.revision)
+                return
+            if mounted.standing is not None and mounted.standing.state_known.is_set():
+                server = self.server(wire.endpoint, wire.sender, wire.operator)
+            yield from self._begin(request, caller, server, name, flag)
+        except PatchbayError as problem:
+            yield not_served(problem, request.id, caller.revision)
+        finally:
+            for owner, id in _owned(request, caller, name):
+                self.services.running.remove(owner, id, flag)
 
     def _begin_record(self, request: Request, caller: Caller, server: Server) -> CallRecording:
         """Begin the record of a request that runs code."""
@@ -293,3 +326,11 @@ class Dispatcher:
         id = notification.params.get("requestId")
         if isinstance(id, (str, int)):
             self.cancellations.cancel(caller.owner, id, why)
+
+
+def _owned(request: Request, caller: Caller, name: CallName | None) -> Iterator[tuple[str, Id]]:
+    """Yield the owners who can cancel a request, each with the id by which it does."""
+    if caller.owner is not None:
+        yield caller.owner, request.id
+    if name is not None:
+        yield name.owner, name.id

@@ -148,14 +148,20 @@ class PinnedMount(Generic[M]):
         self.started_at: float | None = None
         """The `time.monotonic()` of the start."""
 
-    def wait_for_first_answer(self, is_call: bool = False) -> None:
-        """Wait until it is known whether the other side answers, for a list or for a call.
+    def wait_for_first_answer(self) -> None:
+        """Wait until it is known whether the other side answers, at most FIRST_LISTS_SECONDS from the start on."""
+        self.state_known.wait(self._left_of(FIRST_LISTS_SECONDS))
 
-        The wait ends FIRST_LISTS_SECONDS after the start, for a call FIRST_ENTRY_SECONDS.
+    def left_for_entry(self) -> float:
+        """Return the seconds in which a call of what is not listed yet may wait for the first answer.
+
+        They end FIRST_ENTRY_SECONDS after the start.
         """
-        if self.started_at is not None:
-            seconds = FIRST_ENTRY_SECONDS if is_call else FIRST_LISTS_SECONDS
-            self.state_known.wait(max(0.0, self.started_at + seconds - time.monotonic()))
+        return self._left_of(FIRST_ENTRY_SECONDS)
+
+    def _left_of(self, seconds: float) -> float:
+        """Return what is left of these seconds from the start on."""
+        return 0.0 if self.started_at is None else max(0.0, self.started_at + seconds - time.monotonic())
 
     @property
     def changes(self) -> Changes | None:
@@ -197,11 +203,12 @@ class Standing(Protocol):
         """Start the thread; does nothing the second time."""
         ...
 
-    def wait_for_first_answer(self, is_call: bool = False) -> None:
-        """Wait until it is known whether the other side answers, for a list or for a call.
+    def wait_for_first_answer(self) -> None:
+        """Wait until it is known whether the other side answers, at most FIRST_LISTS_SECONDS from the start on."""
+        ...
 
-        The wait ends FIRST_LISTS_SECONDS after the start, for a call FIRST_ENTRY_SECONDS.
-        """
+    def left_for_entry(self) -> float:
+        """Return the seconds in which a call of what is not listed yet may wait for the first answer."""
         ...
 
     def stop(self) -> None:

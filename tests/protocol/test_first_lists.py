@@ -16,10 +16,18 @@ import pytest
 
 from patchbay.catalogue.aggregate.public_names import former_public_name, public_name
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.events import Pause
+from patchbay.jsonrpc import Failure, Message, Notification, Request, Result, Sign
+from patchbay.messages.callers import TransportInfo
 from patchbay.upstreams import standing
-from tests.hubs import Hub
+from tests.hubs import MODERN, Hub
 from tests.upstreams.test_upstream_away import PIPED, state
 from tests.waiting import BOUND, until
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 pytestmark = pytest.mark.process
 
@@ -101,3 +109,80 @@ def test_a_call_that_comes_from_a_mount_does_not_wait(
     assert "no tool 'echo'" in called.text
     assert state(hub, "piped") == "connecting"
     (tmp_path / "go").touch()
+
+
+def open_call(hub: Hub, server: str, id: int = 1) -> Iterator[Message | Sign]:
+    """Return the answers to a call of `echo` from a connection, which can cancel it by its id."""
+    wire = TransportInfo(server, connection="tests")
+    params = {"name": "echo", "arguments": {"message": "hello"}, "_meta": META}
+    return hub.app.parts.dispatcher.exchange(wire)(Request(id, "tools/call", params))
+
+
+def write_silent_mount(hub: Hub, tmp_path: Path, **fields: object) -> Path:
+    """Mount a program, `silent`, that is a server only when the returned file exists."""
+    go = tmp_path / "go"
+    words = f"until [ -e {shlex.quote(str(go))} ]; do sleep 0.05; done; exec {PIPED.removeprefix('mcp+stdio:')}"
+    write_mount(hub, "silent", f"mcp+stdio:sh -c {shlex.quote(words)}", reads=[str(tmp_path)], **fields)
+    return go
+
+
+def test_a_call_that_waits_for_first_lists_can_be_cancelled(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", BOUND)
+    write_silent_mount(hub, tmp_path)
+    answers = open_call(hub, "silent")
+    assert isinstance(next(answers), Pause)
+    wire = TransportInfo("silent", connection="tests")
+    cancel = Notification("notifications/cancelled", {"requestId": 1, "_meta": META})
+    assert [*hub.app.parts.dispatcher.exchange(wire)(cancel)] == []
+    assert [*answers] == []
+    assert state(hub, "silent") == "connecting"
+    assert not hub.app.parts.dispatcher.services.running.busy("tests")
+
+
+@pytest.mark.parametrize(
+    ("service", "says", "sentence"),
+    [("is_current", False, "the credentials of the caller are no longer valid"), ("over", True, "the hub is stopping")],
+)
+def test_a_call_that_waits_for_first_lists_ends_with_its_key_and_with_the_hub(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str, says: bool, sentence: str
+) -> None:
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", BOUND)
+    write_silent_mount(hub, tmp_path)
+    answers = open_call(hub, "silent")
+    assert isinstance(next(answers), Pause)
+    monkeypatch.setattr(hub.catalogue.hub, service, lambda *_: says)
+    [answer] = answers
+    assert isinstance(answer, Failure) and sentence in answer.error["message"]
+    assert state(hub, "silent") == "connecting"
+
+
+def test_a_call_waits_for_first_lists_no_longer_than_its_own_limit(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", BOUND)
+    write_silent_mount(hub, tmp_path, timeout=0.3)
+    assert "no tool" in hub.call("silent", "echo").text
+    assert state(hub, "silent") == "connecting"
+
+
+def test_calls_that_wait_for_first_lists_leave_places_for_other_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "FIRST_ENTRY_SECONDS", BOUND)
+    hub = Hub(tmp_path / "hub", {"here.py": "def echo(message: str) -> str:\n    return message\n"}, threads=8)
+    try:
+        go = write_silent_mount(hub, tmp_path)
+        calls = [open_call(hub, "silent", id) for id in range(8)]
+        first = [next(answers) for answers in calls]
+        waiting = [answers for answers, sign in zip(calls, first, strict=True) if isinstance(sign, Pause)]
+        assert 0 < len(waiting) < 6, "three quarters of the threads are places for calls"
+        refused = next(sign for sign in first if isinstance(sign, Result))
+        assert "the hub connects to it for the first time" in str(refused.result)
+        assert hub.call("here", "echo", {"message": "hello"}).text == "hello"
+        go.touch()
+        for answers in waiting:
+            assert "hello" in str([*answers][-1])
+    finally:
+        hub.close()
