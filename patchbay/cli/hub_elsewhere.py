@@ -12,7 +12,10 @@ import click
 import httpx2
 
 from patchbay.cli.typed_addresses import HEADER, Pair
+from patchbay.client.addresses.targets import mask_url
 from patchbay.client.errors import CredentialsRefused, NotServed, Unreachable
+from patchbay.client.network_failures import describe_failure
+from patchbay.client.uploads import find_hub_url
 from patchbay.errors import ConfigError, ContentError, PatchbayError
 from patchbay.settings import whole_environment
 
@@ -24,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 REQUEST_SECONDS = 60.0
 """Limit on the seconds of one request."""
 
-AT = click.option("--at", metavar="URL", help="Work at the hub with this URL: a hub elsewhere.")
+AT = click.option("--at", metavar="URL", help="Work at the hub with this URL, or with this endpoint (https://HUB/mcp).")
 AT_HEADER = click.option(
     "--header",
     "headers",
@@ -40,7 +43,10 @@ _FAILURES: dict[int, type[PatchbayError]] = {401: CredentialsRefused, 404: NotSe
 
 @dataclass(frozen=True, slots=True)
 class HubElsewhere:
-    """A hub at a URL, whose path is the path prefix of the hub, and the headers of each request."""
+    """A hub at a URL, whose path is the path prefix of the hub, and the headers of each request.
+
+    The URL may have a password, so that only `mask_url` of it is shown.
+    """
 
     url: str
     headers: dict[str, str]
@@ -59,20 +65,25 @@ class HubElsewhere:
     def _send(self, method: str, path: str, fields: dict[str, str] | None = None) -> Any:
         headers = {**self.headers, "accept": "application/json"}
         url = self.url + path
+        shown = mask_url(url)
         try:
             answer = httpx2.request(method, url, data=fields, headers=headers, timeout=REQUEST_SECONDS)
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-            raise Unreachable(f"{url} cannot be reached: {problem}") from problem
+            raise Unreachable(
+                f"{shown} cannot be reached: {describe_failure(problem, has_answered=False)}"
+            ) from problem
         try:
             found = answer.json()
         except ValueError as problem:
             raise Unreachable(
-                f"{url} answers with status {answer.status_code} and no JSON: expected the URL of a Patchbay hub"
+                f"{shown} answers with status {answer.status_code} and no JSON: expected the URL of a Patchbay hub"
             ) from problem
         if answer.status_code == 200:
             return found
-        sentence = str(found.get("error") if isinstance(found, dict) else "") or f"status {answer.status_code}"
-        raise _FAILURES.get(answer.status_code, ContentError)(f"{url}: {sentence}")
+        error = found.get("error") if isinstance(found, dict) else None
+        said = error.get("message") if isinstance(error, dict) else error  # an object where no page answers
+        sentence = str(said or f"status {answer.status_code}")
+        raise _FAILURES.get(answer.status_code, ContentError)(f"{shown}: {sentence}")
 
 
 def with_hub_elsewhere(command: Command) -> Command:
@@ -95,9 +106,13 @@ def find_hub_elsewhere(given: GivenHub) -> HubElsewhere | None:
             raise ConfigError("--header", "", "expected --at with a URL too: headers go to a hub elsewhere")
         return None
     if not url.lower().startswith(("http://", "https://")):
-        raise ConfigError("--at", "", f"expected the URL of a hub, such as https://hub.example; got {url!r:.80}")
+        raise ConfigError(
+            "--at", "", f"expected the URL of a hub, such as https://hub.example; got {mask_url(url)!r:.80}"
+        )
     try:
         filled = {name: Template(value).substitute(whole_environment()) for name, value in headers}
-    except (KeyError, ValueError) as problem:
+    except KeyError as problem:
         raise ConfigError("--header", "", f"expected a variable of the environment: {problem}") from problem
-    return HubElsewhere(url.rstrip("/"), filled)
+    except ValueError as problem:
+        raise ConfigError("--header", "", "expected ${NAME} for a variable, and $$ for a dollar sign") from problem
+    return HubElsewhere((find_hub_url(url) or url).rstrip("/"), filled)

@@ -32,10 +32,11 @@ MIN_CID_CHARACTERS = 8
 class PastVersion:
     """One version of a server. `at` is Unix time in seconds, `row` is None where the server was removed.
 
-    `version` is the content identifier of its own endpoint, `/mcp/NAME@VERSION`; empty where it was removed.
+    `version` is the content identifier of its own endpoint, `/mcp/NAME@VERSION`; empty where it was removed. `number`
+    is None where older changes were not read, so that the versions are not counted.
     """
 
-    number: int
+    number: int | None
     at: float
     who: str
     why: str
@@ -48,22 +49,25 @@ class PastVersion:
         """The content identifier in the address of this version."""
         return cid_of(self.row.manifest()) if self.row is not None else ""
 
+    @property
+    def label(self) -> str:
+        """What names this version among those of its server: its number, or the end of its content identifier."""
+        return str(self.number) if self.number is not None else self.version[-MIN_CID_CHARACTERS:]
 
-def list_versions(store: Store, name: str, known: Sequence[str] = ()) -> list[PastVersion]:
-    """Return the versions of a server, the newest first.
+
+def list_versions(store: Store, name: str, known: Sequence[str] = (), limit: int | None = None) -> list[PastVersion]:
+    """Return the versions of a server, the newest first: all of them, or at most `limit`.
 
     Raises UnknownServer with similar names of `known`, and MissingBlob for a content that was deleted.
     """
-    moves: list[NameChange] = []
-    before = None
-    while found := store.names.past(SERVERS + name, MOVES_PER_READ, before):
-        moves += found
-        before = found[-1].seq
+    # One more than the limit shows whether there are older ones.
+    moves = _read_moves(store, SERVERS + name) if limit is None else store.names.past(SERVERS + name, limit + 1)
     if not moves:
         raise unknown_server(name, known)
+    is_counted = limit is None or len(moves) <= limit
     return [
         PastVersion(
-            len(moves) - place,
+            len(moves) - place if is_counted else None,
             move.at,
             move.who,
             move.why,
@@ -71,8 +75,18 @@ def list_versions(store: Store, name: str, known: Sequence[str] = ()) -> list[Pa
             parse_row(name, store.blobs.get(move.cid)) if move.cid is not None else None,
             place == 0,
         )
-        for place, move in enumerate(moves)
+        for place, move in enumerate(moves[:limit])
     ]
+
+
+def _read_moves(store: Store, name: str) -> list[NameChange]:
+    """Return all changes of a name, the newest first."""
+    moves: list[NameChange] = []
+    before = None
+    while found := store.names.past(name, MOVES_PER_READ, before):
+        moves += found
+        before = found[-1].seq
+    return moves
 
 
 def find_version(versions: Sequence[PastVersion], name: str, text: str) -> PastVersion:
@@ -82,10 +96,10 @@ def find_version(versions: Sequence[PastVersion], name: str, text: str) -> PastV
     """
     fitting = [one for one in versions if _is_named(one, text)]
     if not fitting:
-        numbers = [str(one.number) for one in versions if one.row is not None]
-        raise InvalidParams(f"{describe_unknown_name(text, numbers, 'version')}: `patchbay versions {name}` shows them")
+        numbers = [one.label for one in versions if one.row is not None]
+        raise InvalidParams(describe_unknown_name(text, numbers, "version"))
     if fitting[0].row is None:
-        raise InvalidParams(f"version {text} removed {name}: `patchbay remove {name}` removes it")
+        raise InvalidParams(f"version {text} removed {name}: expected a version in which it exists")
     return fitting[0]
 
 
@@ -108,7 +122,7 @@ def put_back(store: Store, folder: Path, name: str, version: PastVersion, now: P
     check_not_of_room(version.row)
     if version.cid == now.cid:
         return False
-    why = f"roll back to version {version.number}"
+    why = f"roll back to version {version.label}"
     ServerEditor(store, folder).names({SERVERS + name: version.cid}, who, why, {SERVERS + name: now.cid})
     return True
 
@@ -132,7 +146,7 @@ def describe_version(one: PastVersion) -> dict[str, Any]:
 
 
 def _is_named(one: PastVersion, text: str) -> bool:
-    if text == str(one.number):
+    if text == one.label:
         return True
     if len(text) < MIN_CID_CHARACTERS:
         return False

@@ -49,7 +49,7 @@ ALL_SERVERS = "mcp"
 ACTIONS = ("new", "add", "remove", "shape", "script", "put", "rollback")
 
 MAX_VERSIONS = 50
-"""Versions of a toolset that are listed, the newest first."""
+"""Versions of a toolset that are read, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class ToolsetChange:
     (`new_name`, `title`, `description`, `arguments`, `script`); `script` is the text of a new tool that is a script, by
     the name `tool`. `title` and `description` are those of a new toolset; `called` are entries of it that may not be
     there any more. `fields` are the whole configuration to put; `version` is the number or the content identifier of
-    the version to put back, empty for the previous one.
+    the version to put back, empty for the previous one. `base` is the CID of the configuration that the author of the
+    whole one started from, empty for any.
     """
 
     do: str
@@ -73,6 +74,7 @@ class ToolsetChange:
     script: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     version: str = ""
+    base: str = ""
 
 
 class Servers(Protocol):
@@ -111,7 +113,7 @@ class Toolsets:
         elif change.do == "new":
             self.create(name, self.draft_new(name, change))
         elif change.do == "put":
-            self._put(name, change.fields, who)
+            self._put(name, change.fields, change.base, who)
         elif change.do == "rollback":
             self._roll_back(name, change.version, who)
         else:
@@ -121,11 +123,14 @@ class Toolsets:
         self._refresh()
         return self.describe(name)
 
-    def _put(self, name: str, fields: Mapping[str, Any], who: str) -> None:
-        """Save the whole configuration of a toolset, which may be new. Raises ConfigError, and what `save` raises."""
+    def _put(self, name: str, fields: Mapping[str, Any], base: str, who: str) -> None:
+        """Save the whole configuration of a toolset, which may be new without a `base`.
+
+        Raises ConfigError, and what `save` raises.
+        """
         if fields.get("kind") != TOOLSET:
             raise ConfigError(name, "kind", f"expected {TOOLSET!r}: this writes toolsets alone")
-        before = self.find(name) if self._servers.find_any(name) is not None else None
+        before = self.find(name) if base or self._servers.find_any(name) is not None else None
         drafted = self.drafts.draft(name, fields)
         check_draft(drafted)
         known = before.problems if before is not None else ()
@@ -135,7 +140,7 @@ class Toolsets:
         if before is None:
             self.create(name, drafted)
         else:
-            self.save(before, drafted, who, "put as a whole")
+            self.save(before, drafted, who, "put as a whole", base)
 
     def _roll_back(self, name: str, version: str, who: str) -> None:
         """Save the configuration of an earlier version; the current one stays as it is.
@@ -143,15 +148,15 @@ class Toolsets:
         Raises ConfigError, InvalidParams, and what `save` raises.
         """
         server = self.find(name)
-        versions = list_versions(self._store, name)
+        versions = list_versions(self._store, name, limit=MAX_VERSIONS)
         target = find_version(versions, name, version) if version else find_previous(versions, name)
         fields = self._fields_of_version(target)
         if fields is None:
-            raise ConfigError(name, "", f"expected a version that is a toolset; {target.number} is another server")
+            raise ConfigError(name, "", f"expected a version that is a toolset; {target.label} is another server")
         drafted = self.drafts.draft(name, fields)
         check_draft(drafted)
         if target.cid != versions[0].cid:
-            self.save(server, drafted, who, f"roll back to version {target.number}")
+            self.save(server, drafted, who, f"roll back to version {target.label}")
 
     def _fields_of_version(self, version: PastVersion) -> dict[str, Any] | None:
         """Return the configuration of a version; None for one that is no toolset."""
@@ -161,7 +166,7 @@ class Toolsets:
         return found if isinstance(found, dict) and found.get("kind") == TOOLSET else None
 
     def versions(self, name: str) -> dict[str, Any]:
-        """Return the stored configuration of a toolset and its versions, the newest first; nothing of other servers.
+        """Return the stored configuration of a toolset, its CID and its versions, the newest first; nothing of others.
 
         A version that was a server of another kind is left out: who may change a toolset need not see it.
         """
@@ -169,12 +174,16 @@ class Toolsets:
         if server is None or server.kind != TOOLSET:
             return {}
         try:
-            found = list_versions(self._store, name)[:MAX_VERSIONS]
+            found = list_versions(self._store, name, limit=MAX_VERSIONS)
             definition: dict[str, Any] = self.fields_of(server)
         except (ConfigError, UnknownServer):
             return {}  # the variable `mcps` has it
         rows = [one for one in found if one.row is None or self._fields_of_version(one) is not None]
-        return {"definition": definition, "versions": [describe_version(one) for one in rows]}
+        return {
+            "definition": definition,
+            "cid": self.base_of(server),
+            "versions": [describe_version(one) for one in rows],
+        }
 
     def find(self, name: str) -> Server:
         """Return a toolset. Raises UnknownServer with the nearest names, ConfigError for a server of another kind."""

@@ -132,7 +132,7 @@ class ToolsetDrafts:
         for entry in entries:
             _take_out(name, changed, entry, tools, self.split)
         if not changed.get("include") and not changed.get("tools"):
-            raise ConfigError(name, "", f"expected one tool at least: `patchbay remove {name}` removes the toolset")
+            raise ConfigError(name, "", "expected one tool at least: to have none, remove the toolset")
         drafted = self.draft(name, _without_empty(changed))
         check_draft(drafted)
         return drafted

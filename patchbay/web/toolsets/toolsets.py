@@ -501,7 +501,7 @@ def _read_change(fields: dict[str, str]) -> ToolsetChange:
     if not shape.keys() <= _SHAPE.keys():
         raise InvalidParams(f"shape must be a JSON object with {', '.join(_SHAPE)}")
     entries, called = (tuple(filter(None, fields.get(key, "").split("\n"))) for key in ("entries", "called"))
-    texts = {key: fields.get(key, "") for key in ("title", "description", "script", "version")}
+    texts = {key: fields.get(key, "") for key in ("title", "description", "script", "version", "base")}
     tool = fields.get("tool", "")
     return ToolsetChange(fields["do"], entries, tool, shape, called=called, fields=whole, **texts)
 

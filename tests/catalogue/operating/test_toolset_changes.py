@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.catalogue.operating import toolset_changes
 from patchbay.catalogue.operating.hub_list import list_server, write_listing
 from patchbay.catalogue.operating.toolset_changes import ToolsetChange, Toolsets
 from patchbay.catalogue.operating.toolsets import DraftedToolset
@@ -76,7 +77,7 @@ def test_tools_are_taken_out_as_they_were_chosen(hub: Hub, toolsets: Toolsets) -
     assert "exclude" not in stored(hub, "some")
     assert do(toolsets, "some", "remove", "keys") == ["log", "diff", "push"]
     assert stored(hub, "some")["include"] == ["git"]
-    with pytest.raises(ConfigError, match="expected one tool at least: `patchbay remove some` removes the toolset"):
+    with pytest.raises(ConfigError, match="expected one tool at least: to have none, remove the toolset"):
         do(toolsets, "some", "remove", "git")
 
 
@@ -215,3 +216,30 @@ def test_a_read_only_hub_makes_no_toolset(tmp_path: Path) -> None:
         Toolsets(hub.catalogue, hub.servers, lambda: None).apply("x", ToolsetChange("new", ("jq",)), "test")
     assert not (hub.servers / "x.json").exists()
     hub.close()
+
+
+def test_the_versions_of_a_toolset_are_read_up_to_a_limit(
+    hub: Hub, toolsets: Toolsets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolset_changes, "MAX_VERSIONS", 3)
+    do(toolsets, "some", "new", "git.log", "git.diff")
+    for title in ("A", "B"):
+        do(toolsets, "some", "shape", tool="log", shape={"title": title})
+    assert [one["number"] for one in toolsets.versions("some")["versions"]] == [3, 2, 1]
+    do(toolsets, "some", "shape", tool="log", shape={"title": "C"})
+    read: list[int] = []
+    past = hub.catalogue.store.names.past
+
+    def count(name: str = "", limit: int = 100, *more: Any, **named: Any) -> Any:
+        if name == "servers/some":
+            read.append(limit)
+        return past(name, limit, *more, **named)
+
+    monkeypatch.setattr(hub.catalogue.store.names, "past", count)
+    versions = toolsets.versions("some")["versions"]
+    assert [one["number"] for one in versions] == [None] * 3, "older versions are not counted"
+    assert [one["current"] for one in versions] == [True, False, False]
+    do(toolsets, "some", "rollback", version=versions[1]["cid"])
+    assert toolsets.versions("some")["versions"][0]["cid"] == versions[1]["cid"]
+    assert stored(hub, "some")["tools"]["log"]["title"] == "B"
+    assert max(read) == 4, "one more than the limit, never the whole history"

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 
 from patchbay import exit_codes
+from patchbay.cli.commands.patchbay import main
+from patchbay.cli.hub_elsewhere import HubElsewhere
 from tests.catalogue.operating.test_toolset_changes import GIT
 from tests.cli.servers.commands import run_command
 from tests.cli.workspace import Ended
@@ -111,6 +114,71 @@ def test_mistakes_of_the_address_and_the_key_are_named(place: tuple[str, str], t
     assert unset.code == exit_codes.USAGE and "NO_KEY" in unset.err
     refused = run_command(tmp_path, "toolset", "list", "--at", place[0], "--header", "Authorization: Bearer wrong")
     assert refused.code == exit_codes.SIGN_IN and "wrong" not in refused.err.replace("wrong key", ""), refused.err
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/mine", "/"])
+def test_the_hub_is_named_by_the_url_of_its_endpoint_too(place: tuple[str, str], path: str, tmp_path: Path) -> None:
+    at = ("--at", place[0] + path, "--header", f"Authorization: Bearer {place[1]}")
+    shown = run_command(tmp_path, "toolset", "list", *at)
+    assert shown.code == exit_codes.OK and "ADDRESS" in shown.out, shown.err
+
+
+def test_no_message_shows_the_password_of_the_url(place: tuple[str, str], tmp_path: Path) -> None:
+    with_password = place[0].replace("http://", "http://ann:secret@")
+    header = ("--header", f"Authorization: Bearer {place[1]}")
+    ends = [
+        run_command(tmp_path, "toolset", "list", "--at", "http://ann:secret@127.0.0.1:9"),
+        run_command(tmp_path, "toolset", "show", "other", "--at", with_password, *header),
+        run_command(tmp_path, "toolset", "list", "--at", f"{with_password}/nothing", *header),
+        run_command(tmp_path, "toolset", "list", "--at", "ftp://ann:secret@hub.example"),
+    ]
+    for ended in ends:
+        assert ended.code != exit_codes.OK and "secret" not in ended.out + ended.err, ended.err
+        assert "ann:***@" in ended.err, ended.err
+    assert "Connection refused" not in ends[0].err and "[Errno" not in ends[0].err, "no text of a library"
+    assert "'code'" not in "".join(ended.err for ended in ends), "the sentence of the hub, not its JSON"
+
+
+def test_the_undo_of_a_rollback_shows_no_password_of_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = [
+        {"number": None, "cid": "bafkreinew", "removed": False},
+        {"number": None, "cid": "bafkreiold", "removed": False},
+    ]
+    posted: list[dict[str, str]] = []
+    monkeypatch.setattr(HubElsewhere, "get", lambda *_: {"versions": versions})
+    monkeypatch.setattr(HubElsewhere, "post", lambda hub, path, fields: posted.append(fields))
+    done = CliRunner().invoke(main, ["rollback", "mine", "--at", "https://ann:secret@hub.example"])
+    assert posted == [{"do": "rollback", "version": "bafkreiold"}], done.output
+    assert "patchbay rollback mine bafkreinew --at" in done.output and "https://ann:***@hub.example" in done.output
+    assert "secret" not in done.output
+
+
+def test_a_dollar_sign_in_a_header_says_how_it_is_written(place: tuple[str, str], tmp_path: Path) -> None:
+    wrong = run_command(tmp_path, "toolset", "list", "--at", place[0], "--header", "X-Key: a$-b")
+    assert wrong.code == exit_codes.USAGE and "$$ for a dollar sign" in wrong.err and "a$-b" not in wrong.err
+
+
+def test_a_hub_elsewhere_names_no_command_for_the_own_hub(ann: Run) -> None:
+    ann("toolset", "new", "mine", "git.log")
+    for words, sentence in (
+        (("rollback", "mine", "99"), "there is no version '99'; there are: 1"),
+        (("toolset", "remove", "mine", "git.log"), "expected one tool at least"),
+    ):
+        ended = ann(*words)
+        assert ended.code != exit_codes.OK and sentence in ended.err and "`patchbay" not in ended.err, ended.err
+
+
+def test_a_whole_toolset_is_not_put_over_the_change_of_another(ann: Run, tmp_path: Path) -> None:
+    ann("toolset", "new", "mine", "git.log")
+    shown = json.loads(ann("toolset", "show", "mine", "--json").out)
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(shown["definition"] | {"title": "First"}))
+    assert ann("toolset", "put", "mine", str(file), "--base", shown["cid"]).code == exit_codes.OK
+    file.write_text(json.dumps(shown["definition"] | {"title": "Second"}))
+    late = ann("toolset", "put", "mine", str(file), "--base", shown["cid"])
+    assert late.code != exit_codes.OK and "another configuration was saved meanwhile" in late.err, late.err
+    assert json.loads(ann("toolset", "show", "mine", "--definition").out)["title"] == "First"
+    assert ann("toolset", "put", "mine", str(file)).code == exit_codes.OK, "without a base it is as before"
 
 
 def test_a_toolset_of_the_own_hub_is_put_as_a_whole(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from patchbay.cli.completion.values import complete_chosen_tool, complete_origin
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.hub_elsewhere import GivenHub, HubElsewhere, find_hub_elsewhere, with_hub_elsewhere
 from patchbay.cli.options import with_hub
-from patchbay.cli.running_hub import find_running_hub, load_hub_settings
+from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
 from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.cli.terminal.messages import format_rows, make_printable, quote_word, write_note
@@ -255,10 +255,13 @@ def show_command(
 )
 @click.argument("name", shell_complete=complete_server)
 @click.argument("file", type=click.File("rb"))
+@click.option("--base", default="", metavar="CID", help="Refuse it unless `toolset show --json` still has this cid.")
 @with_hub_elsewhere
 @with_hub
 @click.pass_context
-def put_command(context: click.Context, /, name: str, file: IO[bytes], elsewhere: GivenHub, **_: Any) -> None:
+def put_command(
+    context: click.Context, /, name: str, file: IO[bytes], base: str, elsewhere: GivenHub, **_: Any
+) -> None:
     """Make FILE the whole configuration of the toolset NAME, which may be a new one; FILE - is standard input."""
     with exit_on_error():
         try:
@@ -267,7 +270,7 @@ def put_command(context: click.Context, /, name: str, file: IO[bytes], elsewhere
             raise ConfigError(file.name, "", f"expected the JSON of a toolset: {problem}") from problem
         if not isinstance(fields, dict):
             raise ConfigError(file.name, "", "expected the JSON object of a toolset")
-        _show(_apply(context, find_hub_elsewhere(elsewhere), name, ToolsetChange("put", fields=fields)))
+        _show(_apply(context, find_hub_elsewhere(elsewhere), name, ToolsetChange("put", fields=fields, base=base)))
 
 
 @toolset_group.command("list", epilog=with_examples("patchbay toolset list"))
@@ -367,14 +370,17 @@ def _describe(context: click.Context, elsewhere: HubElsewhere | None, name: str)
 
 def _apply(context: click.Context, elsewhere: HubElsewhere | None, name: str, change: ToolsetChange) -> Answer:
     """Make a change in a hub elsewhere or the running one, else in the folders of the own hub; return what is then."""
-    settings = load_hub_settings(context)
-    hub = elsewhere or find_running_hub(settings)
+    hub: HubElsewhere | RunningHub | None = elsewhere
     if hub is None:
-        with _opened(settings, is_change=True) as toolsets:
-            return toolsets.apply(name, change, CHANGED_BY)
+        settings = load_hub_settings(context)
+        hub = find_running_hub(settings)
+        if hub is None:
+            with _opened(settings, is_change=True) as toolsets:
+                return toolsets.apply(name, change, CHANGED_BY)
     fields = {"do": change.do, "entries": "\n".join(change.entries), "tool": change.tool, "script": change.script}
     fields["called"] = "\n".join(change.called)
     fields |= {"shape": orjson.dumps(change.shape).decode(), "title": change.title, "description": change.description}
+    fields["base"] = change.base
     if change.fields:
         fields["fields"] = json.dumps(change.fields, ensure_ascii=False)
     found: Answer = hub.post(f"{PAGE}/{quote(name, safe='')}", fields)

@@ -34,6 +34,7 @@ from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_sett
 from patchbay.cli.server_directory import opened_catalogue
 from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.cli.terminal.messages import format_rows, make_printable, quote_word
+from patchbay.client.addresses.targets import mask_url
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 from patchbay.store import Store
@@ -160,10 +161,16 @@ def _roll_back_elsewhere(hub: HubElsewhere, name: str, version: str | None) -> N
     earlier = [one for one in versions if not one["removed"] and one["cid"] != versions[0]["cid"]]
     if version is None and not earlier:
         raise ConfigError(name, "", "expected an earlier version: it has only one")
-    target = version if version is not None else str(earlier[0]["number"])
+    target = version if version is not None else _name_version(earlier[0])
     hub.post(f"{TOOLSETS}/{quote(name, safe='')}", {"do": "rollback", "version": target})
-    undo = f"patchbay rollback {quote_word(name)} {versions[0]['number']} --at {quote_word(hub.url)}"
+    at = quote_word(mask_url(hub.url))
+    undo = f"patchbay rollback {quote_word(name)} {_name_version(versions[0])} --at {at}"
     click.echo(f"{name} is as it was in version {target}. Undo: {undo}, with the same --header")
+
+
+def _name_version(one: dict[str, Any]) -> str:
+    """Return what names a version for `rollback`: its number, or its content identifier where it has none."""
+    return str(one["number"] or one["cid"])
 
 
 def _read_versions(hub: HubElsewhere, name: str) -> list[dict[str, Any]]:
@@ -250,7 +257,13 @@ def _make_row(one: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a version, which is a value of JSON."""
     version = "removed" if one["removed"] else shorten_cid(one["version"])
     mark = " (current)" if one["current"] else ""
-    return str(one["number"]), _clock(one["at"]), make_printable(one["who"]), make_printable(one["why"]), version + mark
+    return (
+        str(one["number"] or ""),
+        _clock(one["at"]),
+        make_printable(one["who"]),
+        make_printable(one["why"]),
+        version + mark,
+    )
 
 
 def _clock(at: float) -> str:
