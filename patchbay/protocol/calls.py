@@ -53,7 +53,7 @@ from patchbay.protocol.run_tool import (
 )
 from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
 from patchbay.protocol.tasks.tasks import TaskWork
-from patchbay.protocol.translate import Notifier, block, stamped, tool_result
+from patchbay.protocol.translate import Notifier, block, not_served, stamped, tool_result
 from patchbay.views.fold import Fold, folded
 
 Answers = Iterator[Message | Sign]
@@ -308,18 +308,30 @@ def _conversation(context: RequestContext, work: TaskWork, promised: bool = True
                 if time.monotonic() - sent_at >= silence:
                     sent_at, silence = time.monotonic(), NEXT_PAUSE
                     yield PAUSE
-        if not call.cancelled.is_unanswered:
-            yield Result(context.request.id, work.answer(fold), promised=promised)
+        yield from _final_answer(context, work, promised)
     except InputRequired as question:
         call.is_repeated = True
         yield Result(context.request.id, stamped(question.result, context.server, context.caller.revision))
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
-        if not call.cancelled.is_unanswered:
-            yield Result(context.request.id, work.answer(fold), promised=promised)
+        yield from _final_answer(context, work, promised)
     finally:
         if not handed_on:
             events.close()
+
+
+def _final_answer(context: RequestContext, work: TaskWork, promised: bool) -> Answers:
+    """Yield the answer to a call that has ended: none if its caller cancelled it, only the reason if the hub ended it.
+
+    `ToolRun.result` has that reason in the result of a tool.
+    """
+    cancelled = work.call.cancelled
+    if cancelled.is_unanswered:
+        return
+    if cancelled.by_hub and context.request.method != "tools/call":
+        yield not_served(ToolFailed(cancelled.describe()), context.request.id, context.caller.revision)
+        return
+    yield Result(context.request.id, work.answer(work.fold), promised=promised)
 
 
 def _as_task(context: RequestContext, work: TaskWork) -> dict[str, Any] | None:

@@ -86,7 +86,12 @@ class ToolRun:
         self.events: Events = folded(approved, self.fold, self._checked, place)
 
     def result(self) -> dict[str, Any]:
-        """Return the tool result, with references for large parts."""
+        """Return the tool result, with references for large parts; of a call that the hub ended, only the reason.
+
+        The tool may have given a result all the same, and its caller may have lost the right to it.
+        """
+        if self.call.cancelled.by_hub:
+            return {"content": [{"type": "text", "text": self.call.cancelled.describe()}], "isError": True}
         result = self._whole or self.fold.result()
         if self._reference is None or "content" not in result:  # without content it is a mounted server's task
             return result

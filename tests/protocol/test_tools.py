@@ -6,19 +6,30 @@ import base64
 import io
 import json
 import logging
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from patchbay.activation import CancelFlag
+from patchbay.events import Done, Pause
+from patchbay.jsonrpc import Request, Result
+from patchbay.messages.callers import TransportInfo
 from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.lists import PAGES
+from patchbay.protocol.run_tool import run_tool
 from patchbay.serving.log_lines import make_formatter
 from tests.hubs import MODERN, Hub
 
 VERSIONS = tuple(REVISIONS)
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 def listed(hub: Hub, server: str, version: str = "2025-11-25") -> dict[str, Any]:
@@ -270,3 +281,50 @@ def test_a_line_that_is_logged_during_a_call_names_the_call_and_a_later_one_does
     trace = "0af7651916cd43dd8448eb211c80319c"
     assert call == {"method": "tools/call", "server": "zoo", "name": "large", "trace": trace}
     assert "call" not in after
+
+
+DRIP = """
+from collections.abc import Iterator
+
+
+def drip(gate: str) -> Iterator[str]:
+    yield "a secret"
+    with open(gate) as pipe:
+        yield pipe.read()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("rest", ["", "another secret"])
+def test_a_call_that_the_hub_ended_is_answered_with_the_reason_alone(tmp_path: Path, rest: str) -> None:
+    """The caller, whose key was revoked, got what the tool had given until then."""
+    hub = Hub(tmp_path / "hub", {"slow.py": DRIP})
+    try:
+        gate, dispatcher, flag = tmp_path / "gate", hub.app.parts.dispatcher, CancelFlag()
+        os.mkfifo(gate)
+        wire = TransportInfo("slow", connection="tests")
+        request = Request(1, "tools/call", {"name": "drip", "arguments": {"gate": str(gate)}, "_meta": META})
+        caller, server = dispatcher.admit(request, wire), dispatcher.server("slow", wire.sender)
+        answers = dispatcher.answer(request, caller, server, cancelled=flag)
+        assert isinstance(next(answers), Pause)
+        with gate.open("w") as pipe:
+            flag.end("the credentials of the caller are no longer valid")
+            pipe.write(rest)
+        answer = [*answers][-1]
+        assert isinstance(answer, Result)
+        reason = "the hub ended this call: the credentials of the caller are no longer valid"
+        assert (answer.result["content"], answer.result["isError"]) == ([{"type": "text", "text": reason}], True)
+    finally:
+        hub.close()
+
+
+def test_a_tool_that_ends_well_after_the_hub_ended_its_call_gives_no_result(zoo: Hub) -> None:
+    catalogue = zoo.catalogue
+    server = catalogue.find("echo")
+    run = run_tool(catalogue.hub, server, server.tools["echo"], {"message": "a secret"}, None)
+    assert isinstance([*run.events][-1], Done)
+    run.call.cancelled.end("it is over")
+    assert run.result() == {
+        "content": [{"type": "text", "text": "the hub ended this call: it is over"}],
+        "isError": True,
+    }
