@@ -178,7 +178,7 @@ class Hub(Protocol):
 
 
 class Cancelled(ToolFailed):
-    """The caller cancelled the call."""
+    """The call was cancelled, by its caller or by the hub."""
 
 
 class CancelFlag:

@@ -17,6 +17,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, encode
+from patchbay.web.people.browsers import public_base_url
 from patchbay.web.site.site import Site, html_response
 from patchbay.wire.replies.accept import wants_html
 
@@ -101,7 +102,7 @@ def _describe_http_error(problem: HTTPException) -> ShownError:
 
 def _describe_mcp_addresses() -> str:
     """Return the addresses that an MCP client can use, for one that sends messages to another page."""
-    every = f"{request.host_url.rstrip('/')}{request.script_root}/mcp"
+    every = f"{public_base_url()}/mcp"
     return f"MCP clients use {every} for all servers, {every}/NAME for one server, and {every}/NAME/sse for HTTP+SSE."
 
 

@@ -87,6 +87,17 @@ def test_a_person_is_invited_to_a_sign_in_with_a_provider_and_the_invitation_wit
     assert run(hub, "people", "list").stdout.count("\n") == 1
 
 
+def test_an_invitation_is_withdrawn_after_its_provider_left_the_settings(hub: Hub) -> None:
+    gone = "https://other.example.org"
+    for url in (gone, "https://id.example.org"):
+        assert run(hub, "invite", "ann@example.org", "--provider", url).exit_code == exit_codes.OK
+    done = run(hub, "people", "withdraw", " ann@example.org ", "--provider", gone, *ACME)
+    assert done.exit_code == exit_codes.OK, done.stderr
+    assert done.stdout == "the invitation of ann@example.org is withdrawn\n"
+    listed = run(hub, "people", "list").stdout
+    assert gone not in listed and "https://id.example.org" in listed
+
+
 def test_an_unknown_provider_invites_no_person(hub: Hub) -> None:
     for more, words in (
         (("--provider", "acme"), "expected the URL of the identity provider"),

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
+from patchbay import exit_codes
+from patchbay.cli import main
 from patchbay.stores.folder_lock import claim_folder
 from tests.checkout import ROOT
 from tests.cli.servers.commands import run_command
@@ -106,6 +109,12 @@ MISTAKES = [
     ),
     # Other servers
     mistake("no address", "mount far nonsense", "not an address: 'nonsense'", "write mcp+npx://nonsense"),
+    mistake(
+        "a word after an address",
+        "mount far https://mcp.example/mcp extra",
+        "expected one address, got 2 words",
+        "quote an address or a path with spaces",
+    ),
     mistake(
         "a command line without --",
         "mount files npx -y server",
@@ -226,3 +235,14 @@ def test_the_page_has_each_mistake_with_its_message_and_its_next_step() -> None:
     text = PAGE.read_text("utf-8")
     rows = [line for line in text.partition("## Without a message")[0].splitlines() if line.startswith("| ")][2:]
     assert rows == table()
+
+
+def test_a_file_to_serve_is_named_with_the_servers_folder_of_the_command(tmp_path: Path) -> None:
+    for name in ("good.py", "other.txt"):
+        (tmp_path / name).touch()
+    options = ["--servers", str(tmp_path / "mine"), "--public-url", str(tmp_path / "other.txt")]
+    done = CliRunner().invoke(main, ["serve", *options, str(tmp_path / "good.py")])
+    assert done.exit_code == exit_codes.USAGE
+    assert f"cp {tmp_path}/good.py {tmp_path}/mine/" in done.output
+    alone = CliRunner().invoke(main, ["serve", *options, "nothing"])
+    assert alone.exit_code == exit_codes.USAGE and "cp " not in alone.output

@@ -123,9 +123,11 @@ def withdraw_command(context: click.Context, /, name: str, provider: str | None,
     Without --provider, the one invitation of NAME.
     """
     with _accounts(context) as (_people, invited, settings):
+        name = name.strip()
         issuers = {row.issuer for row in invited.list() if row.who == in_one_form(name)}
         if provider is not None:
-            issuers &= {_find_sign_in(settings, provider)[0]}
+            # An invitation outlives its provider in the settings, so its URL is enough.
+            issuers &= {provider if provider in issuers else _find_sign_in(settings, provider)[0]}
         if not issuers:
             fail(f"there is no such invitation of {name[:64]!r}; `patchbay people list` shows all", exit_codes.USAGE)
         if len(issuers) > 1:

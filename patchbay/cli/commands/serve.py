@@ -23,13 +23,19 @@ class ServeCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words. Raises UsageError."""
-        file = next((one for one in args if not one.startswith("-") and Path(one).is_file()), None)
+        given = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as problem:
-            if file is None or "extra argument" not in problem.message:
+            if "extra argument" not in problem.message:
                 raise
-            copy = f"cp {quote_word(file)} {quote_word(str(HOME / 'servers'))}/"
+            # The message ends with the words that belong to no option: `(good.py)`.
+            extra = f" {problem.message.partition('(')[2].removesuffix(')')} "
+            file = next((one for one in given if f" {one} " in extra and Path(one).is_file()), None)
+            if file is None:
+                raise
+            servers = ctx.params.get("servers") or HOME / "servers"
+            copy = f"cp {quote_word(file)} {quote_word(str(servers))}/"
             raise click.UsageError(
                 f"{problem.message}. A hub serves the files of its servers folder: {copy}", ctx
             ) from problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,16 @@ from tests.interaction.programs import free_port
 from tests.serving.running import Hub, running
 
 pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_proxy() -> Iterator[None]:
+    """No proxy of this machine: the words are those of the URL itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+            patch.delenv(name, raising=False)
+            patch.delenv(name.upper(), raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +76,6 @@ def test_a_port_without_a_server_is_called_so(folder: Path) -> None:
 
 def test_a_proxy_that_does_not_answer_is_named(folder: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
     said = inspect(folder, f"http://127.0.0.1:{hub.port}/mcp").err
     assert "requests go through the proxy of HTTP_PROXY, except to the hosts of NO_PROXY" in said
 
@@ -79,10 +87,19 @@ def test_a_name_without_an_address_is_called_so(folder: Path) -> None:
 @pytest.mark.parametrize("path", ["/", "/sse", "/servers", "/servers/echo"])
 def test_an_mcp_client_that_posts_to_another_page_is_told_the_addresses(hub: Hub, path: str) -> None:
     root = f"http://127.0.0.1:{hub.port}"
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    request = urllib.request.Request(f"{root}{path}", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', headers)
+    assert f"MCP clients use {root}/mcp for all servers, {root}/mcp/NAME for one server" in post_message(root + path)
+
+
+def test_an_mcp_client_behind_a_proxy_with_tls_is_told_addresses_with_https(hub: Hub) -> None:
+    said = post_message(f"http://127.0.0.1:{hub.port}/sse", {"X-Forwarded-Proto": "https"})
+    assert f"MCP clients use https://127.0.0.1:{hub.port}/mcp for all servers" in said
+
+
+def post_message(url: str, more: Mapping[str, str] | None = None) -> str:
+    """Send a message of MCP to a URL that refuses it; return the sentence of the refusal."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **(more or {})}
+    request = urllib.request.Request(url, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', headers)
     with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request):
         pass
     with refused.value as answer:
-        said = json.loads(answer.read())["error"]
-    assert f"MCP clients use {root}/mcp for all servers, {root}/mcp/NAME for one server" in said
+        return str(json.loads(answer.read())["error"])

@@ -34,7 +34,7 @@ from tests.web.browsing import BROWSER, town_hub
 DOCUMENT = "?path=specs/town/a.md"
 
 ENDLESS = {"/activity/events", "/rooms/{room}/changes"}
-"""What does not end itself, and is tested in test_activity_stream.py and test_rooms.py."""
+"""What does not end itself, and is tested in tests/web/activity/test_stream.py and test_rooms.py."""
 
 AMONG = 12
 """Requests for each operation."""
