@@ -313,7 +313,8 @@ def test_a_call_that_the_hub_ended_is_answered_with_the_reason_alone(tmp_path: P
         answer = [*answers][-1]
         assert isinstance(answer, Result)
         reason = "the hub ended this call: the credentials of the caller are no longer valid"
-        assert (answer.result["content"], answer.result["isError"]) == ([{"type": "text", "text": reason}], True)
+        result: Any = answer.result
+        assert (result["content"], result["isError"]) == ([{"type": "text", "text": reason}], True)
     finally:
         hub.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,14 @@ import pytest
 from patchbay import exit_codes
 from tests.cli.servers.commands import run_command
 from tests.cli.workspace import Ended
+from tests.hubs import Hub as InnerHub
 from tests.interaction.programs import free_port
 from tests.serving.running import Hub, running
 
 pytestmark = pytest.mark.process
+
+MESSAGE = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,19 +91,19 @@ def test_a_name_without_an_address_is_called_so(folder: Path) -> None:
 @pytest.mark.parametrize("path", ["/", "/sse", "/servers", "/servers/echo"])
 def test_an_mcp_client_that_posts_to_another_page_is_told_the_addresses(hub: Hub, path: str) -> None:
     root = f"http://127.0.0.1:{hub.port}"
-    assert f"MCP clients use {root}/mcp for all servers, {root}/mcp/NAME for one server" in post_message(root + path)
-
-
-def test_an_mcp_client_behind_a_proxy_with_tls_is_told_addresses_with_https(hub: Hub) -> None:
-    said = post_message(f"http://127.0.0.1:{hub.port}/sse", {"X-Forwarded-Proto": "https"})
-    assert f"MCP clients use https://127.0.0.1:{hub.port}/mcp for all servers" in said
-
-
-def post_message(url: str, more: Mapping[str, str] | None = None) -> str:
-    """Send a message of MCP to a URL that refuses it; return the sentence of the refusal."""
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **(more or {})}
-    request = urllib.request.Request(url, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', headers)
+    request = urllib.request.Request(f"{root}{path}", MESSAGE, HEADERS)
     with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request):
         pass
     with refused.value as answer:
-        return str(json.loads(answer.read())["error"])
+        said = json.loads(answer.read())["error"]
+    assert f"MCP clients use {root}/mcp for all servers, {root}/mcp/NAME for one server" in said
+
+
+def test_an_mcp_client_behind_a_proxy_with_tls_is_told_addresses_with_https(tmp_path: Path) -> None:
+    own = InnerHub(tmp_path, allowed_hosts=("hub.example.org",)).as_operator()
+    try:
+        headers = {**HEADERS, "Host": "hub.example.org", "X-Forwarded-Proto": "https"}
+        answer = own.client.post("/sse", data=MESSAGE, headers=headers)
+        assert "MCP clients use https://hub.example.org/mcp for all servers" in answer.get_json()["error"]
+    finally:
+        own.close()
