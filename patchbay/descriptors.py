@@ -173,7 +173,7 @@ class Problem:
     """The reason why an entry is not listed or does not work, as a sentence for the meta page.
 
     `where` names the function, the transform or the place in a configuration; `line` is the line in the definition.
-    `fix` is a text that solves the problem when it is added to the definition. `is_fault` means that the server cannot
+    `fix` is what solves the problem: lines for the definition, or commands. `is_fault` means that the server cannot
     do its work until the author or the operator changes something; other problems are about single entries.
     """
 

@@ -32,6 +32,7 @@ from patchbay.python_functions.schema_definitions import alternatives_of, with_d
 from patchbay.python_functions.schema_shapes import Schema
 from patchbay.python_functions.schemas import Types, expression_in
 from patchbay.python_functions.scope import FunctionNode, Scope
+from patchbay.python_functions.sdk_servers import SdkServers
 from patchbay.python_functions.syntax import parse_source
 
 NOT_PARAMETERS = frozenset(("context",))
@@ -128,19 +129,21 @@ class FunctionReader:
         self._server = server
         self._scope = scope
         self._types = Types(scope)
+        self._sdk = SdkServers(scope)
         self._left = MAX_DESCRIPTOR_BYTES
 
     def read(self, description: str) -> Discovery:
         """Return every listed function as a descriptor and every other one as a problem, both in source order.
 
         A name that begins with an underscore says that its author does not want it listed; that is not a problem. A
-        function that decorates another one of the module is a helper, and not a tool.
+        function that decorates another one of the module is a helper, and not a tool; so is one beside the entries of
+        an MCP server that the module makes (`sdk_servers.py`).
         """
         helpers = self._scope.decorators()
         descriptors: list[Descriptor] = []
-        problems: list[Problem] = []
+        problems = list(self._sdk.problems(self._server))
         for function in self._scope.functions():
-            if function.name.startswith("_") or function.name in helpers:
+            if function.name.startswith("_") or function.name in helpers or self._sdk.is_private(function):
                 continue
             tool = self.read_function(function)
             if isinstance(tool, Descriptor):
@@ -157,7 +160,7 @@ class FunctionReader:
     def read_function(self, function: FunctionNode) -> Descriptor | str:
         """Return a function as a descriptor, or the sentence that explains why it is not listed."""
         name = self._server if function.name == "main" else function.name
-        reason = self._unlistable(function) or self._misnamed(function, name)
+        reason = self._sdk.explain(function) or self._unlistable(function) or self._misnamed(function, name)
         if reason:
             return reason
         streams = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(function))

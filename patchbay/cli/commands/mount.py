@@ -34,6 +34,7 @@ from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, PatchbayError
+from patchbay.python_functions.sdk_servers import find_run_command
 from patchbay.settings import Settings, whole_environment
 
 DEFINITIONS = {".py": "python", ".sh": "bash"}
@@ -241,7 +242,10 @@ def _check_path(name: str, path: Path, settings: Settings) -> None:
         )
     if path.suffix in DEFINITIONS and path.is_file():
         copy = f"cp {quote_word(str(path))} {quote_word(str(settings.servers / f'{name}{path.suffix}'))}"
-        program = f"patchbay mount {name} -- {DEFINITIONS[path.suffix]} {quote_word(str(path.absolute()))}"
+        own = find_run_command(path.read_text("utf-8", "replace")) if path.suffix == ".py" else ""
+        program = f"patchbay mount {name} -- {own or DEFINITIONS[path.suffix]} {quote_word(str(path.absolute()))}"
+        if own:
+            raise ConfigError(name, "", f"{path} is a file with an MCP server of its own; to run it: {program}")
         raise ConfigError(
             name,
             "",
