@@ -47,11 +47,13 @@ WHERE = "the pasted text"
 _ADDRESS = re.compile(r"(?i)(mcp(\+[a-z]+)?|https?|openapi\+(https?|file)):|@")
 """How an address begins; some may have spaces."""
 
+_OPENAPI = "openapi+"
 _FORBIDDEN_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _FENCE = re.compile(r"\A```[\w-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _COMMON_WORDS = re.compile(r"^(mcp-server-|server-|mcp-)|(-mcp-server|-server|-mcp)$")
-_LAUNCHERS = frozenset(("npx", "bunx", "pnpx", "uvx", "uv", "pipx", "docker", "podman", "node", "python", "python3"))
+LAUNCHERS = frozenset(("npx", "bunx", "pnpx", "uvx", "uv", "pipx", "docker", "podman", "node", "python", "python3"))
+"""The first words of most command lines of MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,14 @@ def read_pasted_servers(text: str) -> list[PastedServer]:
     if len(found) > MAX_PASTED_SERVERS:
         raise ConfigError(WHERE, "", f"expected at most {MAX_PASTED_SERVERS} servers; it has {len(found)}")
     return found
+
+
+def read_pasted_api(document: str) -> PastedServer:
+    """Return the HTTP API at the URL of its OpenAPI document, or of the API itself. Raises ConfigError."""
+    url = document.strip().removeprefix(_OPENAPI)
+    if len(url) > MAX_PASTED_CHARACTERS or not url.lower().startswith(("http://", "https://")):
+        raise ConfigError(WHERE, "", f"expected the URL of an OpenAPI document or of an API, not {url!r:.100}")
+    return _read_address("", _OPENAPI + url)
 
 
 def find_pasted_address(text: str) -> str:
@@ -201,7 +211,7 @@ def _read_entry(name: str, entry: Any) -> PastedServer:
 def _read_address(name: str, address: str) -> PastedServer:
     if get_scheme(address) in SCHEMES or is_document(address):
         return _checked(
-            name or _name_of({"url": address.removeprefix("openapi+")}), {"kind": "openapi", "document": address}
+            name or _name_of({"url": address.removeprefix(_OPENAPI)}), {"kind": "openapi", "document": address}
         )
     try:
         target = parse_address(address).target
@@ -274,6 +284,6 @@ def _name_of(entry: Any) -> str:
     rest = [word for word in after if not word.startswith("-") and word not in ("run", "exec", "dlx", "start")]
     if first in ("docker", "podman"):
         rest = [word for word in plain[1:] if re.fullmatch(r"\w[^/=]*/[^=]+", word)][-1:]
-    chosen = rest[0] if first in _LAUNCHERS and rest else first
+    chosen = rest[0] if first in LAUNCHERS and rest else first
     chosen = re.split(r"[@:]", chosen.rstrip("/").rpartition("/")[2])[0] or chosen
     return _COMMON_WORDS.sub("", re.sub(r"\.(py|m?js|ts|sh)$", "", chosen)) or chosen

@@ -23,6 +23,7 @@ from patchbay.catalogue.operating.pasted_servers import (
     PastedServer,
     describe_rights,
     describe_run,
+    read_pasted_api,
     read_pasted_servers,
 )
 from patchbay.catalogue.operating.proposed_lines import propose_lines
@@ -57,10 +58,10 @@ class _PastingViews:
         self._secrets = secrets
 
     def post(self) -> Response:
-        """POST /servers/new/pasted: with `text`, show its servers; with `definition` and `name`, mount one.
+        """POST /servers/new/pasted: with `text`, show its servers; with `document`, the HTTP API that it describes.
 
-        A text that cannot be read is shown again with the reason (422). Raises Refused, ReadOnly, and InvalidParams
-        for a reader of JSON.
+        With `definition` and `name`, mount one. A text that cannot be read is shown again with the reason (422). Raises
+        Refused, ReadOnly, and InvalidParams for a reader of JSON.
         """
         fields, refused = read_draft_form(self._site)
         if refused is not None:
@@ -68,6 +69,8 @@ class _PastingViews:
         try:
             if "definition" in fields:
                 return redirect_to(self._mount(fields))
+            if "document" in fields:
+                return self._page(fields, [read_pasted_api(fields["document"])])
             return self._page(fields, read_pasted_servers(fields.get("text", "")))
         except PatchbayError as problem:
             if wants_json(request.headers.get("Accept", "")):
@@ -105,7 +108,7 @@ class _PastingViews:
                 "servers": [_describe(one, taken, self._site.settings, secrets) for one in found or ()],
             },
             # A text that was read may hold secrets, and is not sent back.
-            text=fields.get("text", "") if problem is not None else "",
+            text=fields.get("text", fields.get("document", "")) if problem is not None else "",
             refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
         )

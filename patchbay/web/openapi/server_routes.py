@@ -218,9 +218,10 @@ SERVER_CHANGES = (
     Route(
         "POST",
         "/servers/new/pasted",
-        "Show what a pasted configuration would run (`text`), or mount one of its servers (`definition` and `name`).",
+        "Show what a pasted configuration would run (`text`), or the HTTP API of a document (`document`); or mount one"
+        " of its servers (`definition` and `name`).",
         schema_ref("Pasted"),
-        body=form_body("csrf", text="", definition="", name="", replace=""),
+        body=form_body("csrf", text="", document="", definition="", name="", replace=""),
         status=(200, 303),
         operator=True,
     ),

@@ -111,6 +111,28 @@ def test_a_line_that_the_page_did_not_show_is_refused(hub: Hub, line: str) -> No
     assert not list(hub.settings.servers.glob("*.json"))
 
 
+@pytest.mark.parametrize(
+    ("url", "name"), [("https://api.shop.example/openapi.yaml", "shop"), ("https://shop.example", "shop")]
+)
+def test_the_form_for_an_http_api_is_answered_with_what_it_reaches_and_mounts_it(hub: Hub, url: str, name: str) -> None:
+    page = read(hub, "/servers/new")
+    assert 'href="#api"' in page and re.search(
+        rf'action="{PATH}"[^>]*>(?:(?!</form>).)*name="document"', page, re.DOTALL
+    )
+    answer = send(hub, {"document": url})
+    assert answer.status_code == 200 and not mounts(hub)
+    [form] = forms(answer.text)
+    assert send(hub, form).status_code == 303
+    assert mounts(hub)[name] == {"kind": "openapi", "document": f"openapi+{url}"}
+
+
+@pytest.mark.parametrize("typed", ["shop", "file:///etc/passwd", "mcp+stdio:ls"])
+def test_the_form_for_an_http_api_takes_a_url_alone_and_keeps_another_text(hub: Hub, typed: str) -> None:
+    answer = send(hub, {"document": typed})
+    assert answer.status_code == 422 and "expected the URL of an OpenAPI document" in page_text(answer.text)
+    assert f"{typed}</textarea>" in answer.text and not mounts(hub)
+
+
 def test_a_secret_of_a_paste_becomes_a_reference_and_is_not_sent_back(hub: Hub) -> None:
     page = paste(hub, json.dumps({"servers": {"far": FAR, "near": PROGRAM}})).text
     assert TOKEN not in page
