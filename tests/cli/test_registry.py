@@ -188,3 +188,38 @@ def test_an_update_is_rehearsed_against_the_pins_before_it_is_mounted(tmp_path: 
     done = patchbay(hub.servers, url, "outdated", "--update", "time", "--accept")
     assert done.exit_code == 0, done.output
     assert "@2026.10.19?launch.arg=" in mounted(hub.servers, "time")["address"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "step"),
+    [
+        ("https://mcp.far.example/mcp", "run `patchbay mount far https://mcp.far.example/mcp`"),
+        ("https://shop.example/openapi.json", "run `patchbay new shop --api https://shop.example/openapi.json`"),
+        ("openapi+https://shop.example", "run `patchbay new shop --api https://shop.example`"),
+        ("npx -y some-package", "run `patchbay mount some-package -- npx -y some-package`"),
+        ("mcp+npx://some-package", "run `patchbay mount some-package mcp+npx://some-package`"),
+        ("{folder}/tools.py", "cp {folder}/tools.py {servers}/"),
+        ("{folder}/own.py", "Run `patchbay mount own -- uv run --with fastmcp fastmcp run {folder}/own.py`"),
+        ("{folder}/desktop.json", "`patchbay import {folder}/desktop.json` reads a file for MCP clients"),
+        ("{folder}", "`patchbay new NAME --folder {folder}` serves its documents"),
+        ("{folder}/none.py", "there is no such file"),
+        ("mcp+foo://x", "the launcher 'foo' is not known"),
+    ],
+)
+def test_a_url_a_file_or_a_command_line_in_place_of_a_name_gets_the_command_for_it(
+    tmp_path: Path, typed: str, step: str
+) -> None:
+    """No registry is asked: the one of this test does not answer."""
+    servers = tmp_path / "servers"
+    (tmp_path / "tools.py").write_text("")
+    (tmp_path / "own.py").write_text("from fastmcp import FastMCP\nmcp = FastMCP('x')\n")
+    (tmp_path / "desktop.json").write_text("{}")
+    places = {"folder": str(tmp_path), "servers": str(servers)}
+    done = patchbay(servers, "http://127.0.0.1:9", "add", typed.format(**places))
+    assert done.exit_code == 2 and step.format(**places) in done.output, done.output
+    assert not servers.exists()
+
+
+def test_a_name_with_a_slash_is_still_one_of_the_registry(tmp_path: Path, url: str) -> None:
+    done = patchbay(tmp_path, url, "add", "io.github.modelcontextprotocol/time", "--yes")
+    assert done.exit_code == 0, done.output

@@ -127,6 +127,15 @@ MISTAKES = [
         "good.py is a file",
         "to serve its functions as tools: cp",
     ),
+    mistake(
+        "a file of FastMCP to mount",
+        "mount own {folder}/own.py",
+        "a file with an MCP server of its own",
+        "to run it: patchbay mount own -- uv run --with fastmcp fastmcp run",
+    ),
+    mistake(
+        "a URL in place of a name", "add https://far.example/mcp", "a name of a registry", "run `patchbay mount far"
+    ),
     mistake("a folder to mount", "mount own {folder}/servers", "servers is a folder", "patchbay new own --folder"),
     mistake("an unknown launcher", "inspect mcp+foo://x", "'foo' is not known", "expected one of uvx, npx, python"),
     mistake(
@@ -185,6 +194,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     (folder / "servers").mkdir()
     for name, text in FILES.items():
         (folder / "servers" / name).write_text(text)
+    (folder / "own.py").write_text("from fastmcp import FastMCP\n\nmcp = FastMCP('Own')\n")
     assert run_command(folder, "enable", "echo").code == 0
     with socket.socket() as taken, closing(claim_folder(folder / "data")):
         taken.bind(("127.0.0.1", 0))

@@ -17,6 +17,7 @@ from patchbay import exit_codes
 from patchbay.catalogue.operating.registry_search import search_registry
 from patchbay.catalogue.operating.updates import find_changes, list_offered
 from patchbay.catalogue.watching.mount_files import write_mount
+from patchbay.cli.commands.registries.names import check_registry_name
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.programs.proposals import add_proposed_lines
@@ -101,6 +102,7 @@ def add_command(
     """
     settings = load_settings(context)
     try:
+        check_registry_name(name, settings.servers)
         server = find_server(Registries.of(settings), name)
         offer = choose_way(server, way)
         fields = make_fields(offer, _pairs(values)) | take_fields(rights)
