@@ -32,6 +32,7 @@ from patchbay.errors import ConfigError
 from patchbay.pins.documents import Changes
 from patchbay.processes.confinement.programs import OFF, OWN, ProgramPermissions
 from patchbay.processes.egress.egress_list import EgressEntryError, parse_egress_list
+from patchbay.topics import SERVERS
 
 UPSTREAM, OPENAPI = "upstream", "openapi"
 """The kinds of mounts, as the field `kind` names them: an MCP server, an HTTP API."""
@@ -76,7 +77,8 @@ class Mount:
     what happens when the server changes what it lists; None is the hub's default. `way` says how the server gets the
     credentials of callers, None where it gets the hub's; `oauth` is as written. `sessions` is EACH
     or SHARED; with EACH there are at most `session_limit` connections for sessions, each closed after `session_idle`
-    seconds without a call. `permissions` are those of a program on this machine.
+    seconds without a call. `permissions` are those of a program on this machine. `file` is the file of the watched
+    folder that describes it, empty for another source.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Mount:
     session_limit: int = SESSION_LIMIT_OF_PROGRAM
     session_idle: float = SESSION_IDLE_SECONDS
     permissions: ProgramPermissions = field(default_factory=ProgramPermissions)
+    file: str = field(default="", compare=False)
 
     @property
     def has_caller_credentials(self) -> bool:
@@ -229,6 +232,7 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
         fields.get("session_limit", limit),
         float(fields.get("session_idle", SESSION_IDLE_SECONDS)),
         _permissions_of(fields, address, where),
+        where.removeprefix(SERVERS) if where.startswith(SERVERS) else "",
     )
 
 

@@ -85,6 +85,28 @@ def test_a_denied_file_of_a_program_is_explained_offered_for_reading_and_allowed
     assert "was not allowed to read" not in read(hub, "/servers/notes/settings")
 
 
+def test_a_program_of_a_file_with_several_servers_is_allowed_a_folder_in_its_entry_there(
+    hub: Hub, tmp_path: Path
+) -> None:
+    entry: dict[str, Any] = {"command": sys.executable, "args": [str(PROGRAM)]}
+    file, wanted = hub.servers / "desktop.json", tmp_path / "a.txt"
+    file.write_text(json.dumps({"mcpServers": {"box": entry}}))
+    until(lambda: any(one.name == "box" and one.tools for one in hub.catalogue.all()), "its tools")
+    if active_program_protections(ALL):
+        failed = hub.call("box", "write", {"path": str(wanted)})
+        said = "".join(block["text"] for block in failed.result["content"])
+        assert f'adds "writes": ["{tmp_path}"] to the entry of box in the file servers/desktop.json.' in said
+        assert "servers/box" not in said
+    fields = {"csrf": csrf(hub, "/servers/box/settings"), "do": "writes", "folder": str(tmp_path)}
+    answer = hub.client.post("/servers/box/settings", data=fields, headers=BROWSER)
+    assert answer.status_code == 403
+    assert f'add "writes": ["{tmp_path}"] to its entry there' in Reader(answer.text).text
+    file.write_text(json.dumps({"mcpServers": {"box": entry | {"writes": [str(tmp_path)]}}}))
+    until(lambda: not hub.call("box", "write", {"path": str(wanted)}).result.get("isError"))
+    assert wanted.read_text() == "written by a program"
+    file.unlink()
+
+
 def test_a_program_starts_in_its_own_folder_or_in_that_of_its_configuration(hub: Hub, tmp_path: Path) -> None:
     """Issue 49, item 2: a program wrote its files into the folder in which the hub was started."""
     entry: dict[str, Any] = {"command": sys.executable, "args": [str(PROGRAM)]}

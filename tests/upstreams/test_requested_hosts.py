@@ -100,8 +100,10 @@ def test_a_refused_host_is_explained_offered_and_allowed(hub: Hub) -> None:
     until(lambda: "pypi.example.org:80" in Reader(read(hub, "/servers/notes/settings")).text)
     page = read(hub, "/servers/notes/settings")
     assert "Allow pypi.example.org:80" in page and "Not listed." in page
-    [verdict] = check_refusals(hub.settings, None, [{"name": "notes", "status": "on", "kind": "upstream"}])
+    row = {"name": "notes", "status": "on", "kind": "upstream", "origin": "servers/notes.json"}
+    [verdict] = check_refusals(hub.settings, None, [row])
     assert "its program was not allowed to reach pypi.example.org:80" in verdict.sentence
+    assert verdict.mend.startswith('add "pypi.example.org:80" to "network" on the page /servers/notes/settings')
     fields = {"csrf": csrf(hub, "/servers/notes/settings"), "do": "network", "host": "pypi.example.org:80"}
     assert hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER).status_code == 303
     entries = json.loads((hub.servers / "notes.json").read_text())["network"]

@@ -15,7 +15,8 @@ from typing import Any
 from patchbay.catalogue.operating.switching import find_row
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.watching.mount_files import write_mount
-from patchbay.errors import ConfigError, InvalidParams
+from patchbay.client.applications.client_entries import is_client_entry, read_section
+from patchbay.errors import ConfigError, InvalidParams, Refused
 from patchbay.processes.confinement.denials import WRITES
 from patchbay.store import Store
 from patchbay.topics import SERVERS
@@ -48,7 +49,7 @@ def allow_place(
     if place in known:
         return
     if row.is_configuration:
-        fields = _read_program_mount(store, row.definition_cid, origin, name, field)
+        fields = _read_program_mount(store, row.definition_cid, origin, name, line)
         write_mount(servers, name, {**fields, field: [*known, place]}, replace=True)
         return
     if field != WRITES:
@@ -61,12 +62,22 @@ def allow_place(
     )
 
 
-def _read_program_mount(store: Store, definition: str, origin: str, name: str, field: str) -> dict[str, Any]:
-    """Return the configuration of a mounted program. Raises ConfigError for another server without code."""
-    fields = json.loads(store.blobs.get(definition))
-    if not isinstance(fields, dict) or not str(fields.get("address", "")).startswith("mcp+"):
+def _read_program_mount(store: Store, definition: str, origin: str, name: str, line: tuple[str, str]) -> dict[str, Any]:
+    """Return the configuration of a mounted program.
+
+    Raises ConfigError for another server without code, and Refused for one of a file with several servers.
+    """
+    field = line[0]
+    fields: Any = json.loads(store.blobs.get(definition))
+    if read_section(fields) is not None:
+        text = f'"{field}": {json.dumps([line[1]])}'
+        raise Refused(
+            f"{name} is described in {origin}, which this page does not change: add {text} to its entry there"
+        )
+    is_program = isinstance(fields, dict) and str(fields.get("address", "")).startswith("mcp+")
+    if not is_program and not (is_client_entry(fields) and "command" in fields):
         raise ConfigError(origin, field, f"expected a server with code of its own, or a mounted program: not {name}")
-    return fields
+    return dict(fields)
 
 
 def check_place(field: str, text: str, hub: Iterable[Path]) -> None:

@@ -4,6 +4,7 @@ folders that tools were not allowed to change.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -28,6 +29,7 @@ from patchbay.processes.confinement.program_denials import is_proposable
 from patchbay.processes.egress.egress_list import parse_egress_list, write_destination
 from patchbay.settings import Settings, hub_places, whole_environment
 from patchbay.store import Journal, store_exists
+from patchbay.topics import SERVERS
 from patchbay.upstreams.requested_hosts import load_requested_hosts
 
 MAX_NAMED_HOSTS = 5
@@ -48,9 +50,9 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
     yield check_folder(settings.servers)
     yield from check_package_names(settings.servers)
     for file, reason in list_unserved(settings).items():
-        yield warning(
-            "servers folder", f"{file} is not served: {reason}", f"rename {settings.servers / file}, or move it away"
-        )
+        path = settings.servers / file
+        mend = f"move {path} out of this folder" if path.is_dir() else f"rename {path}, or move it away"
+        yield warning("servers folder", f"{file} is not served: {reason}", mend)
     try:
         rows = list_servers(settings, hub)
     except StoreFailed:
@@ -125,15 +127,16 @@ def check_refusals(
         return
     with opened_store(settings) as store:
         for row in rows:
-            yield from _check_denied_folder(settings, hub, store.journal, row["name"])
+            yield from _check_denied_folder(settings, hub, store.journal, row)
         for row in rows:
             if row["kind"] == "upstream":
-                yield from _check_refused_hosts(settings, hub, store.journal, row["name"])
+                yield from _check_refused_hosts(settings, hub, store.journal, row)
 
 
 def _check_denied_folder(
-    settings: Settings, hub: RunningHub | None, journal: Journal, name: str
+    settings: Settings, hub: RunningHub | None, journal: Journal, row: Mapping[str, Any]
 ) -> Iterator[CheckResult]:
+    name = row["name"]
     # Most servers have none, and reading a configuration costs more. An address stands for mounted programs.
     if find_denied_folder(journal, name, {"address": ""}) is None:
         return
@@ -146,14 +149,14 @@ def _check_denied_folder(
     yield warning(
         f"server {name}",
         f"its tool {found.tool} was not allowed to {found.verb} {found.folder} (record {found.record})",
-        f'allow it on the page /servers/{name}/settings, or write "{found.field}": ["{found.folder}"] into'
-        f" {settings.servers}/{name}{'.json' if 'address' in config else CONFIG_ENDING}",
+        describe_change(settings, row, f'"{found.field}": ["{found.folder}"]', "address" in config),
     )
 
 
 def _check_refused_hosts(
-    settings: Settings, hub: RunningHub | None, journal: Journal, name: str
+    settings: Settings, hub: RunningHub | None, journal: Journal, row: Mapping[str, Any]
 ) -> Iterator[CheckResult]:
+    name = row["name"]
     missing = [one.missing for one in load_requested_hosts(journal, name) if one.missing is not None]
     network = read_server(settings, hub, name)["config"].get("network", True) if missing else True
     if isinstance(network, bool):
@@ -165,9 +168,17 @@ def _check_refused_hosts(
         yield warning(
             f"server {name}",
             f"its program was not allowed to reach {', '.join(lines)}",
-            f'allow them on the page /servers/{name}/settings, or add them to "network" in'
-            f" {settings.servers}/{name}.json",
+            describe_change(settings, row, f'{", ".join(map(json.dumps, lines))} to "network"', True),
         )
+
+
+def describe_change(settings: Settings, row: Mapping[str, Any], line: str, is_mount: bool) -> str:
+    """Return how a line is added to the configuration of a server: on its page, or in its file."""
+    name, origin = row["name"], row["origin"]
+    own = f"{name}{'.json' if is_mount else CONFIG_ENDING}"
+    if is_mount and origin.startswith(SERVERS) and origin != SERVERS + own:
+        return f"add {line} to the entry of {name} in {settings.servers / origin.removeprefix(SERVERS)}"
+    return f"add {line} on the page /servers/{name}/settings, or in {settings.servers / own}"
 
 
 def locate(name: str, origin: str, reason: str) -> str:

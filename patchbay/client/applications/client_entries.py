@@ -4,6 +4,7 @@
     {"type": "http", "url": "https://...", "headers": {...}}            a URL; also streamable-http and sse
     {"mcpServers": {"NAME": {...}, ...}}                                several; also servers, mcp, context_servers
 
+An entry of a file in servers/ may also have the fields of a mount that say what its program may do (`RIGHTS`).
 References to the environment, `${NAME}`, `${env:NAME}` and `${input:id}`, become `${NAME}` of the hub. A literal secret
 is an error, because definitions are addressed by their content. A member that the hub does not follow is reported with
 the reason (the field `unused`, which no configuration can have), and one that is misspelled is an error.
@@ -14,7 +15,7 @@ mcp-configuration; the READMEs of playwright-mcp, github-mcp-server, context7 an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -55,6 +56,10 @@ _TAKEN = frozenset(
         *("disabled", "enabled", "description", "name", "title"),
     )
 )
+RIGHTS = ("reads", "writes", "home", "needs", "network", "confine", "memory")
+"""Fields of a mount that say what a program may do: an entry has them where the operator wrote it."""
+
+_OF_THE_OPERATOR = "only a file in servers/ says what a program may do; here an option or a box on the page allows it"
 _OAUTH = "write a mount with account or a sign-in instead (docs/mounting.md)"
 _SIGN_INS = frozenset(("oauth", "auth", "oauthClientId"))
 _FOREIGN_REFERENCE = re.compile(r"\$\{(env|input):([^}:]+)(:-[^}]*)?\}")
@@ -83,13 +88,18 @@ def is_client_entry(value: object) -> bool:
 
 
 def translate(
-    value: Mapping[str, Any], where: str, name: str = "", variables: Variables | None = None
+    value: Mapping[str, Any],
+    where: str,
+    name: str = "",
+    variables: Variables | None = None,
+    takes_rights: bool = False,
 ) -> dict[str, Any]:
     """Return the fields of the mount that an entry describes, with `unused`. Raises ConfigError.
 
     A file with a section must have exactly one server there: only the watched folder makes several of one file.
     A literal secret is an error. With `variables` it becomes a reference, whose value is kept there; `name` is the
-    server whose variables they are.
+    server whose variables they are. With `takes_rights` the fields RIGHTS are those of the mount, else they are not
+    used.
     """
     section = read_section(value)
     path = ""
@@ -102,23 +112,29 @@ def translate(
         path = f"{section[0]}.{key}"
     if not isinstance(value, Mapping):
         raise ConfigError(where, path, "expected an object with command or url")
-    unused = dict(_check_members(value, where, path))
+    rights = {key: value[key] for key in RIGHTS if key in value} if takes_rights else {}
+    unused = dict(_check_members(value, where, path, rights))
     try:
         fields = _fields(_resolve(value), _EntryLocation(where, path, name, variables))
     except Inexpressible as problem:
         raise ConfigError(where, path, str(problem)) from problem
     except AddressError as problem:
         raise ConfigError(where, path, problem.message) from problem
-    return fields | ({UNUSED: unused} if unused else {})
+    return fields | rights | ({UNUSED: unused} if unused else {})
 
 
-def _check_members(value: Mapping[str, Any], where: str, path: str) -> Iterator[tuple[str, str]]:
+def _check_members(
+    value: Mapping[str, Any], where: str, path: str, rights: Collection[str]
+) -> Iterator[tuple[str, str]]:
     """Yield the members that the hub does not use, with the reason. Raises ConfigError for one that it needs."""
     refused = find_refusal(value) or next(((name, _OAUTH) for name in value if name in _SIGN_INS and value[name]), None)
     if refused is not None:
         raise ConfigError(where, _join(path, refused[0]), f"the hub cannot follow it: {refused[1]}")
     for name in value:
-        if name in _TAKEN or name in REFUSED or name in _SIGN_INS:
+        if name in _TAKEN or name in REFUSED or name in _SIGN_INS or name in rights:
+            continue
+        if name in RIGHTS:
+            yield name, _OF_THE_OPERATOR
             continue
         close = get_close_matches(name, _TAKEN, 1, 0.75) if name not in UNUSED_MEMBERS else []
         if close:

@@ -7,6 +7,7 @@ Problem.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from patchbay.client.applications.client_entries import UNUSED, is_client_entry, translate
@@ -140,6 +141,6 @@ KIND = Kind(
         by_variable=True,
         required="address",
         recognizes=is_client_entry,
-        translate=translate,
+        translate=partial(translate, takes_rights=True),
     ),
 )

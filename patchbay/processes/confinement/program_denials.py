@@ -107,9 +107,17 @@ def explain_refused_host(confinement: ProgramConfinement, record: HostRecord) ->
             " for a place of this machine or of a private network: the operator has to write it."
         )
     return (
-        f'{name} may not reach {asked}. To allow this, the operator adds "{line}" to "network" in the configuration of'
-        f" {name}: on the page /servers/{name}/settings, or in the file servers/{name}.json."
+        f'{name} may not reach {asked}. To allow this, the operator adds "{line}" to "network" in'
+        f" {_configuration_of(confinement)}."
     )
+
+
+def _configuration_of(confinement: ProgramConfinement) -> str:
+    """Return where the configuration of a program is changed. One of a file with several servers has no page for it."""
+    name, file = confinement.name, confinement.file or f"{confinement.name}.json"
+    if file != f"{name}.json":
+        return f"the entry of {name} in the file servers/{file}"
+    return f"the configuration of {name}: on the page /servers/{name}/settings, or in the file servers/{file}"
 
 
 def is_public_host(host: str) -> bool:
@@ -178,8 +186,8 @@ def _add(confinement: ProgramConfinement, line: str) -> str:
     if confinement.is_typed:
         return f"{name} is confined. {confinement.sentence} To allow this, add {_option(line)} to the command."
     return (
-        f"{name} is confined. {confinement.sentence} To allow this, the operator adds {line} to the configuration of"
-        f" {name}: on the page /servers/{name}/settings, or in the file servers/{name}.json."
+        f"{name} is confined. {confinement.sentence} To allow this, the operator adds {line} to"
+        f" {_configuration_of(confinement)}."
     )
 
 

@@ -204,7 +204,8 @@ class ProgramConfinement:
     the account whose credential the process has, which gets a folder of its own too; empty for the hub's. `records` are
     the hosts that it asked its proxy for. `start_folder` is the folder in which it starts when its target names none;
     empty for its own folder. `is_typed` says that a command line started it, whose options say what it may do; else a
-    configuration does. `record` is a descriptor to which what it tries is written (`tracing.py`); None for no record.
+    configuration does, which stands in the `file` of the servers folder, empty for NAME.json. `record` is a descriptor
+    to which what it tries is written (`tracing.py`); None for no record.
     """
 
     name: str
@@ -217,6 +218,7 @@ class ProgramConfinement:
     record: int | None = None
     account: str = ""
     records: EgressRecords = field(default_factory=EgressRecords, compare=False)
+    file: str = ""
 
     @property
     def is_on(self) -> bool:

@@ -68,7 +68,7 @@ class Opener:
             return None
         mount = self._mount
         own = (mount.name, programs, mount.permissions, self._context.environ)
-        return ProgramConfinement(*own, program=mount.program, records=self._records)
+        return ProgramConfinement(*own, program=mount.program, records=self._records, file=mount.file)
 
     @property
     def is_program(self) -> bool:

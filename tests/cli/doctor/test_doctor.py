@@ -23,7 +23,7 @@ from patchbay.cli.doctor.machine import (
     check_sqlite,
 )
 from patchbay.cli.doctor.ports import find_listener
-from patchbay.cli.doctor.servers import check_folder, find_missing_program, locate
+from patchbay.cli.doctor.servers import check_folder, describe_change, find_missing_program, locate
 from patchbay.cli.doctor.verdicts import CheckResult
 from patchbay.processes.confinement import landlock
 from patchbay.settings import Settings
@@ -153,3 +153,13 @@ def test_a_running_hub_is_in_the_verdicts(tmp_path: Path) -> None:
         code, found = verdicts(tmp_path)
     assert code == 1
     assert f"kill {os.getpid()}" in found["hub"]["mend"]
+
+
+def test_the_line_that_a_program_lacks_goes_into_the_file_that_describes_it(tmp_path: Path) -> None:
+    settings, line = Settings(servers=tmp_path), '"writes": ["/srv"]'
+    part = describe_change(settings, {"name": "box", "origin": "servers/desktop.json"}, line, True)
+    assert part == f"add {line} to the entry of box in {tmp_path}/desktop.json"
+    own = describe_change(settings, {"name": "box", "origin": "servers/box.json"}, line, True)
+    assert own == f"add {line} on the page /servers/box/settings, or in {tmp_path}/box.json"
+    code = describe_change(settings, {"name": "box", "origin": "servers/box.py"}, line, False)
+    assert code == f"add {line} on the page /servers/box/settings, or in {tmp_path}/box.mcp.json"

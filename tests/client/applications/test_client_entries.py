@@ -8,10 +8,11 @@ import orjson
 import pytest
 
 from patchbay.client.addresses.targets import Http
+from patchbay.client.applications.client_entries import RIGHTS, UNUSED, translate
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
 from patchbay.kind import configured_kind
-from patchbay.upstreams.configuration import mount_of
+from patchbay.upstreams.configuration import PERMISSION_FIELDS, mount_of
 
 DOCKER = ["run", "-i", "--rm", "-e", "GITHUB_PERSONAL_ACCESS_TOKEN", "ghcr.io/github/github-mcp-server"]
 
@@ -152,3 +153,20 @@ def test_a_wrong_entry_says_where_and_what_was_expected(printed: dict[str, Any],
     assert (problem.value.where, problem.value.path) == ("servers/far.json", path)
     assert says in problem.value.expected
     assert "sk-123" not in problem.value.message, "no error repeats a secret"
+
+
+def test_an_entry_in_the_servers_folder_says_what_its_program_may_do() -> None:
+    rights = {"reads": ["~/a"], "writes": ["/srv/b"], "confine": "required", "network": ["example.org"]}
+    entry = {"command": "npx", "args": ["-y", "x"], **rights}
+    for value in (entry, {"mcpServers": {"x": entry}}):
+        found = parse_config(orjson.dumps(value), "desktop.json")
+        assert {name: found[name] for name in rights} == rights and UNUSED not in found
+    with pytest.raises(ConfigError, match="writes"):
+        parse_config(orjson.dumps({"command": "npx", "writes": "/srv/b"}), "desktop.json")
+    assert set(RIGHTS) == set(PERMISSION_FIELDS)
+
+
+def test_an_entry_from_elsewhere_says_nothing_of_what_its_program_may_do() -> None:
+    """A README must not open a folder, or switch the confinement off."""
+    found = translate({"command": "npx", "args": ["-y", "x"], "confine": "off", "writes": ["/"]}, "the pasted text")
+    assert set(found[UNUSED]) == {"confine", "writes"} and not {"confine", "writes"} & set(found)

@@ -50,7 +50,12 @@ def allow(hub: Hub, server: str, folder: str, status: int = 303) -> str:
 
 def list_warnings(hub: Hub, name: str) -> list[str]:
     """What `patchbay doctor` says about the folders of one server."""
-    return [found.sentence for found in check_refusals(hub.settings, None, [{"name": name, "kind": "python"}])]
+    return [
+        found.sentence
+        for found in check_refusals(
+            hub.settings, None, [{"name": name, "kind": "python", "origin": f"servers/{name}.py"}]
+        )
+    ]
 
 
 @pytest.mark.parametrize(("server", "tool", "argument"), [("keeper", "save", "path"), ("script", "script", "args")])
