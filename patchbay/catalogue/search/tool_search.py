@@ -31,7 +31,7 @@ RESULT_FIELDS = ("name", "title", "description", "inputSchema", "annotations")
 MAX_OBJECT_DEPTH = 4
 """Maximum depth of nested objects that are searched for names of arguments."""
 
-_FIRST_SENTENCE = re.compile(r".*?[.!?](?=\s)|.+")
+_FIRST_SENTENCE = re.compile(r".*?(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s)|.+")
 
 FINDERS: ServerCache[str, Server] = ServerCache()
 

@@ -215,6 +215,34 @@ def test_the_list_and_the_doctor_name_the_files_that_are_not_served(tmp_path: Pa
     assert "good.py is not served" not in checked
 
 
+def test_the_list_and_the_doctor_name_a_folder_with_a_program_and_no_other_folder(tmp_path: Path) -> None:
+    for name in ("weather/server.py", "far/package.json", "scripts/close.py", "notes/one.md", "__pycache__/main.py"):
+        (tmp_path / "servers" / name).parent.mkdir(parents=True)
+        (tmp_path / "servers" / name).write_text("{}")
+    said = [line for line in run_command(tmp_path, "list").err.splitlines() if line.startswith("Not served: ")]
+    assert [line.split(": ")[1] for line in said] == ["servers/far", "servers/weather"]
+    assert said[1].endswith("mount the command line that starts the program: patchbay mount weather -- COMMAND")
+    checked = run_command(tmp_path, "doctor").out
+    assert "weather is not served: a folder is no server" in checked
+    assert f"move {tmp_path}/servers/weather out of this folder" in checked and "notes is not served" not in checked
+
+
+def test_show_has_the_first_sentence_of_each_description_and_names_the_command_for_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    words = "Find notes, e.g. by a word. Then a second sentence follows.\n\n    And more."
+    file = tmp_path / "servers" / "notes.py"
+    file.write_text(f'def find(word: str) -> str:\n    """{words}"""\n    return word\n')
+    shown = run_command(tmp_path, "show", "notes").out
+    assert "  find(word: string)  Find notes, e.g. by a word.\n" in shown
+    assert "second sentence" not in shown and "`patchbay inspect notes` prints the whole descriptions" in shown
+    assert "second sentence" in run_command(tmp_path, "inspect", "notes").out
+    file.write_text('def find(word: str) -> str:\n    """Find notes."""\n    return word\n')
+    assert "patchbay inspect" not in run_command(tmp_path, "show", "notes").out
+    file.write_text(f'def find(word: str) -> str:\n    """{"long " * 100}"""\n    return word\n')
+    [line] = [one for one in run_command(tmp_path, "show", "notes").out.splitlines() if "find(" in one]
+    assert len(line) < 200 and line.endswith("…")
+
+
 def test_the_list_says_in_words_what_ships_with_the_hub_and_what_is_mounted(tmp_path: Path) -> None:
     servers = tmp_path / "servers"
     servers.mkdir()

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from patchbay.catalogue.search.tool_search import first_sentence
 from patchbay.catalogue.servers.rows import BOOT
 from patchbay.cli.completion.values import complete_server
 from patchbay.cli.options import with_hub
@@ -21,6 +22,9 @@ from patchbay.web.rendering.templates import describe_origin
 
 MAX_PROBLEM_CHARACTERS = 100
 """Characters of a problem in the table; `patchbay show` has the whole sentence."""
+
+MAX_SUMMARY_CHARACTERS = 160
+"""Characters of the summary of a tool."""
 
 
 @click.command("list", epilog=with_examples("patchbay list", "patchbay list --json"))
@@ -134,10 +138,7 @@ def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> 
         line = f" line {each['line']}" if each["line"] else ""
         yield f"  problem  {each['where']}{line}: {each['reason']}"
         yield from (f"           {text}" for text in (each["fix"] or "").splitlines())
-    yield from _section("Tools", [(signature(tool), tool["gist"]) for tool in server["tools"]])
-    readable = server["resources"] + server["templates"]
-    yield from _section("Resources", [(one["uri"] or one["name"], one["gist"]) for one in readable])
-    yield from _section("Prompts", [(one["name"], one["gist"]) for one in server["prompts"]])
+    yield from _describe_entries(server)
     if server["unapproved"]:
         waiting = [(entry, "changed since it was approved") for entry in server["unapproved"]]
         yield from _section(f"Waiting for approval (patchbay approve {quote_word(server['name'])})", waiting)
@@ -145,6 +146,23 @@ def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> 
         yield "Configuration"
         yield from ("  " + line for line in json.dumps(server["config"], indent=2, ensure_ascii=False).splitlines())
     yield next_step(server, state)
+
+
+def _describe_entries(server: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tools, resources and prompts, each with the first sentence of its description."""
+    yield from _section("Tools", [(signature(tool), summarize(tool)) for tool in server["tools"]])
+    readable = server["resources"] + server["templates"]
+    yield from _section("Resources", [(one["uri"] or one["name"], summarize(one)) for one in readable])
+    yield from _section("Prompts", [(one["name"], summarize(one)) for one in server["prompts"]])
+    entries = (*server["tools"], *readable, *server["prompts"])
+    if any(summarize(one) != (one["description"] or "").strip() for one in entries):
+        yield f"  `patchbay inspect {quote_word(server['name'])}` prints the whole descriptions"
+
+
+def summarize(entry: Mapping[str, Any]) -> str:
+    """Return the first sentence of the description of a tool, resource or prompt, shortened if it is long."""
+    sentence = first_sentence(entry["gist"])
+    return sentence if len(sentence) <= MAX_SUMMARY_CHARACTERS else f"{sentence[: MAX_SUMMARY_CHARACTERS - 1]}…"
 
 
 def first_line(text: str) -> str:
