@@ -30,7 +30,7 @@ def list_missing(settings: Settings, base: str) -> list[str]:
     elif host not in {name.partition(":")[0] for name in settings.allowed_hosts}:
         missing.append(f"The name among those that it serves: start it with --allowed-hosts {host}.")
     if settings.mode == PERSONAL:
-        missing.append("Sign-in: start it with --access shared, and invite yourself with `patchbay invite NAME`.")
+        missing.append("Sign-in: start it with --access shared, and invite yourself: patchbay invite NAME.")
     elif settings.mode == OPEN:
         missing.append(
             "Sign-in: with --access open everyone who finds its address calls its tools; use --access shared."

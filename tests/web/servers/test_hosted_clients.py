@@ -10,6 +10,7 @@ import pytest
 from patchbay.settings import Settings
 from patchbay.web.servers.hosted_clients import is_public_name, list_missing
 from tests.hubs import Hub
+from tests.web.inspecting import page_text
 
 READY: dict[str, Any] = {
     "access": "shared",
@@ -58,6 +59,7 @@ def test_the_page_names_what_a_personal_hub_lacks_and_a_ready_hub_gets_the_steps
     try:
         found = personal.client.get("/mcp", headers={"Accept": "text/html"}).text
         assert "This hub lacks:" in found and "--access shared" in found
+        assert "`" not in page_text(found)
         as_json = personal.client.get("/mcp.json").json
         assert as_json is not None and len(as_json["hosted"]) == 3
         headers = {"Authorization": f"Bearer {ready.token}", "Accept": "text/html"}
@@ -66,3 +68,15 @@ def test_the_page_names_what_a_personal_hub_lacks_and_a_ready_hub_gets_the_steps
     finally:
         personal.close()
         ready.close()
+
+
+def test_the_page_has_the_servers_of_the_user_first_and_marks_those_that_ship_with_the_hub(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, {"zebra.py": "def f() -> str:\n    return 'x'\n"})
+    try:
+        page = hub.client.get("/mcp", headers={"Accept": "text/html"}).text
+        table = page.partition('id="servers"')[2]
+        rows = [row.partition("</th>")[0] for row in table.split('<th scope="row">')[1:]]
+        assert ">zebra<" in rows[0] and "built in" not in rows[0]
+        assert all("built in" in row for row in rows[1:]) and len(rows) > 1
+    finally:
+        hub.close()
