@@ -14,7 +14,7 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.accounts import Accounts
 from patchbay.access.providers.invited import InvitedPeople, in_one_form
 from patchbay.access.providers.provider import find_provider
-from patchbay.cli.completion.values import complete_person
+from patchbay.cli.completion.values import complete_invited, complete_person
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.running_hub import find_hub_address
@@ -113,7 +113,7 @@ def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
     "withdraw",
     epilog=exit_codes.with_examples("patchbay people withdraw ann@example.org --provider https://id.example.org"),
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_invited)
 @_with_provider
 @with_settings_in_help("data", "sign_in")
 @click.pass_context

@@ -15,6 +15,7 @@ import click
 
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.people import People
+from patchbay.access.providers.invited import InvitedPeople
 from patchbay.catalogue.operating.past_versions import list_versions
 from patchbay.catalogue.operating.removal import list_removed
 from patchbay.cli.data_store import opened_store
@@ -63,6 +64,13 @@ def find_key_names(context: click.Context) -> list[str]:
 def find_people(context: click.Context) -> list[str]:
     """Return the names of the accounts."""
     return _read_store(context, lambda store, settings: [person.name for person in People(store.journal).list()])
+
+
+def find_invited(context: click.Context) -> list[str]:
+    """Return who is invited to a sign-in with an identity provider, each once."""
+    return _read_store(
+        context, lambda store, settings: list(dict.fromkeys(row.who for row in InvitedPeople(store.journal).list()))
+    )
 
 
 def find_waiting_approvals(context: click.Context) -> list[str]:

@@ -91,6 +91,11 @@ def complete_person(context: click.Context, parameter: click.Parameter, incomple
     return _fitting(_hub().find_people(context), incomplete)
 
 
+def complete_invited(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete an e-mail address or subject that is invited to a sign-in."""
+    return _fitting(_hub().find_invited(context), incomplete)
+
+
 def complete_approval(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the id of a call that waits for an approval."""
     return _fitting(_hub().find_waiting_approvals(context), incomplete)

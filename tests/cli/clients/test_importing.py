@@ -59,6 +59,17 @@ def test_the_servers_of_all_clients_are_listed_and_imported(hub: Workspace) -> N
     assert all(again[key].startswith("already here") for key in importable)
 
 
+def test_a_list_without_a_server_to_import_says_so(hub: Workspace) -> None:
+    own, far = hub.folder / "own.json", hub.folder / "far.json"
+    own.write_text(json.dumps({"mcpServers": {"hub": {"url": "http://127.0.0.1:8000/mcp"}}}))
+    listed = hub.quick(f"patchbay import {own}")
+    assert listed.code == 0 and "None of these servers can be imported: the last column says why" in listed.err
+    assert "--all" not in listed.err
+    far.write_text(json.dumps({"mcpServers": {"far": {"url": "https://far.example/mcp"}}}))
+    assert hub.quick(f"patchbay import {far} --all").code == 0
+    assert "Already here. To import a server again, name it: far" in hub.quick(f"patchbay import {far}").err
+
+
 def test_chosen_servers_of_one_client_are_imported(hub: Workspace) -> None:
     place_sample("claude-code", hub.home)
     assert hub.quick("patchbay import claude-code notion 3").code == 0

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.people.people import People
+from patchbay.access.providers.invited import InvitedPeople
 from patchbay.cli.commands.client import jn
 from patchbay.cli.commands.patchbay import main
 from patchbay.cli.completion.values import _fitting
@@ -116,6 +117,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         people = People(store.journal)
         for name in ("ann", "bob"):
             people.create(name, people.generation(name), password="hash")
+        for issuer in ("https://id.example", "https://other.example"):
+            InvitedPeople(store.journal).add("eve@example.org", issuer)
     shelf = made / ".local" / "jn" / "profiles" / "mcp" / "shelf"
     shelf.mkdir(parents=True)
     (shelf / "_meta.json").write_text('{"command": "shelf", "transport": "stdio"}')
@@ -164,6 +167,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("patchbay key revoke ", ["ann-laptop", "robot"]),
         ("patchbay people remove ", ["ann", "bob"]),
         ("patchbay invite a", ["ann"]),
+        ("patchbay people withdraw ", ["eve@example.org"]),
         ("patchbay rollb", ["rollback"]),
         ("patchbay show --js", ["--json"]),
     ],

@@ -258,10 +258,13 @@ def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> l
         if kept:
             write_note(f"Already here, and left as they are: {', '.join(kept)}. Name a server to import it again")
         return possible
+    if not names and not possible:
+        write_note(_explain_nothing(found))
+        return []
     if not names and not is_terminal(sys.stdin):
         write_note("Nothing imported yet. Name servers, or add --all")
         return []
-    if not names and possible:
+    if not names:
         answer = click.prompt("Import which? Numbers, names or all; Enter stops", default="", show_default=False)
         names = answer.replace(",", " ").split()
         if names == ["all"]:
@@ -276,6 +279,15 @@ def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> l
             raise ConfigError(name, "", f"it is not imported: {matches[0].reason}")
         chosen += [one for one in usable if one not in chosen]
     return chosen
+
+
+def _explain_nothing(found: Sequence[Found]) -> str:
+    """Return why a list has no server to import, and what can be done."""
+    here = next((one for one in found if one.here), None)
+    if here is None:
+        return "None of these servers can be imported: the last column says why"
+    others = "; the last column says why the others cannot be imported" if any(one.reason for one in found) else ""
+    return f"Already here{others}. To import a server again, name it: {here.entry.name}"
 
 
 def _mount(
