@@ -114,6 +114,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.scripting.suspended_runs.DECIDED",
             "patchbay.scripting.suspended_runs.EXPIRED",
             "patchbay.scripting.suspended_runs.Outcome",
+            "patchbay.scripting.suspended_runs.SUSPENDED",
             "patchbay.scripting.suspended_runs.SuspendedRuns",
         ),
         "patchbay/protocol/routing.py": ("patchbay.scripting.front.script_server",),
