@@ -270,11 +270,12 @@ class Approvals:
 
         return self._note_decisions(self._change(decided))
 
-    def withdraw(self, question: str) -> None:
-        """End the approvals of a question that wait or were not used: the run that asked for them was cancelled."""
+    def withdraw(self, run: str) -> None:
+        """End the approvals of all questions of a run that wait or were not used: the run was cancelled."""
 
         def withdrawn(now: float) -> list[Approval]:
-            unused = [one for one in self._of_question(question) if one.state_at(now) in (WAITING, APPROVED)]
+            asked = [one for one in self._known.values() if one.run == run]
+            unused = [one for one in asked if one.state_at(now) in (WAITING, APPROVED)]
             return [replace(one, state=WITHDRAWN, arguments=None) for one in unused]
 
         self._change(withdrawn)

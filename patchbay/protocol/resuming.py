@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from math import inf
@@ -34,7 +34,8 @@ from patchbay.store import Subscription
 from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED
 
 if TYPE_CHECKING:
-    from patchbay.scripting.suspended_runs import RunHead, SuspendedRuns
+    from patchbay.scripting.suspended_runs import RunHead, RunState, SuspendedRuns
+    from patchbay.scripting.suspension import WaitingCall
 
 log = logging.getLogger(__name__)
 
@@ -118,10 +119,11 @@ class ResumedScripts:
         if head is None:
             return "", []
         state = self.runs.read(id)
+        if state is not None and state.head is not None and state.outcome is not None:
+            head = state.head  # it has ended since
         asked = {one.id: one for one in self._approvals.find_question(head.question)}
-        waits = [] if head.ended or state is None else self.runs.open(state)[0].waiting
         now, lacking, rows = self._approvals.now(), self.runs.lacking_accounts(head), []
-        for one in waits:
+        for one in self._waiting_calls(state):
             if one.questions:
                 needs = "account" if one.account is not None else "answer"
                 if one.account in lacking if one.account is not None else head.waits_for_answers(now):
@@ -156,6 +158,15 @@ class ResumedScripts:
             }
             for one, state in zip(heads, self.runs.states_of(heads), strict=True)
         ]
+
+    def _waiting_calls(self, state: RunState | None) -> Sequence[WaitingCall]:
+        """Return the calls with which a run was suspended; none of one that has ended, or whose record was changed."""
+        if state is None or state.outcome is not None:
+            return ()
+        try:
+            return self.runs.open(state)[0].waiting
+        except ToolFailed:
+            return ()  # its page is there all the same, so that the run can be cancelled
 
     def find_owner(self, id: str) -> str:
         """Return the id of the principal whose call began a run that was suspended; "" for any other run."""

@@ -76,7 +76,10 @@ class PlannedCall:
     """What the tool gets; empty again after the call, so that the memory of the hub does not keep it."""
 
     number: int = 0
-    """Its place among the calls of the run, from 1 on, in the order in which they begin."""
+    """Its place among the calls of the run, from 1 on, in the order in which they begin.
+
+    A call whose tool asked has another one when it is made again.
+    """
 
     ms: float = 0.0
     has_failed: bool = False
@@ -136,9 +139,9 @@ class ScriptCalls:
     """The calls and the sleeps of one run. `begin` prepares a call, `call` is that of the run itself.
 
     With `may_wait`, calls that need an approval or an answer go to `waiting`. `claim` is that of a run that was
-    suspended before.
-    With `rehearses`, calls of tools that may change something are collected in `held`, and never made. With
-    `take_approval`, a call uses an approval of the rehearsal of this script.
+    suspended before, and `last_number` the highest number of the calls that it has made. With `rehearses`, calls of
+    tools that may change something are collected in `held`, and never made. With `take_approval`, a call uses an
+    approval of the rehearsal of this script.
     """
 
     call: Call
@@ -149,8 +152,8 @@ class ScriptCalls:
     waiting: dict[int, PlannedCall] = field(default_factory=dict)
     """The calls that wait for a person, by the ids of the interpreter."""
 
-    earlier: int = 0
-    """The calls that the run made before it was suspended."""
+    last_number: int = 0
+    """The highest number of a call that was made and is over, also of one whose tool asked."""
 
     rehearses: bool = False
     take_approval: TakeApproval | None = None
@@ -232,6 +235,8 @@ class ScriptCalls:
                 raise planned.limit
             if planned.limit is not None:
                 raise LimitReached(f"line {planned.line}: {planned.limit.message}")
+            if planned.question is None:  # it was made
+                self.last_number = max(self.last_number, planned.number)
             if planned.waits:
                 self.made.remove(planned)
                 self.waiting[id] = planned
@@ -257,7 +262,7 @@ class ScriptCalls:
 
     def _note_begun(self, planned: PlannedCall) -> None:
         self.made.append(planned)
-        planned.number = self.earlier + len(self.made)
+        planned.number = max([self.last_number, *(one.number for one in self._running.values())]) + 1
 
     def _start_planned(self) -> None:
         while self._planned and len(self._running) < self.budget.limits.parallel:

@@ -41,8 +41,9 @@ def cancel_run(runs: SuspendedRuns, id: str, by: str, is_by_caller: bool = False
         except StaleUpdate:
             continue  # a process goes on with it, or it has ended
         runs.store.journal.remove(topic, seq)
-        runs.approvals.withdraw(head.question)
+        runs.approvals.withdraw(id)
         runs.store.bus.publish(SCRIPT_RUNS, id.encode())
+        runs.drop_oldest_outcomes(head.principal)
         return True
     return False
 

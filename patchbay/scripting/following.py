@@ -89,7 +89,7 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                 yield from _fetch(runs, head)
                 return
             if state == EXPIRED:
-                raise ToolFailed(_describe_expired(head))
+                raise ToolFailed(describe_expired(runs, head))
             if state == SUSPENDED and may_detach:
                 may_detach = False
                 yield Detach()
@@ -100,11 +100,11 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
                     yield from _ask(runs, head, call)
                     waits_since = time.monotonic()
                     continue
-                opens = head.accounts and can_open_pages(call)
+                limit = CONNECT_SECONDS if head.accounts and can_open_pages(call) else scripts.wait_seconds
                 if call.cancelled.outlives_caller:
                     call.deadline = max(call.deadline, time.monotonic() + RUNNING_SECONDS)
-                elif time.monotonic() - waits_since >= (CONNECT_SECONDS if opens else scripts.wait_seconds):
-                    raise ToolFailed(describe_waiting(runs, head, call.shown or head.tool))
+                elif time.monotonic() - waits_since >= limit and (said := describe_waiting(runs, head, call)):
+                    raise ToolFailed(said)
             else:
                 waits_since = time.monotonic()
                 call.deadline = max(call.deadline, waits_since + RUNNING_SECONDS)
@@ -135,12 +135,12 @@ def with_calls(sentence: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{sentence}\n{len(made)} call{'s were' if len(made) > 1 else ' was'} made: {listed}"
 
 
-def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
+def describe_waiting(runs: SuspendedRuns, head: RunHead, call: Call) -> str:
     """Return the sentence for a caller whose client cannot be asked: what waits, and how to get the outcome.
 
-    `tool` is the tool that the caller called.
+    Returns "" for a run that does not wait any more.
     """
-    minutes, now = round(APPROVAL_SECONDS / 60), runs.approvals.now()
+    minutes, now, tool = round(APPROVAL_SECONDS / 60), runs.approvals.now(), call.shown or head.tool
     same = "script" if tool == RUN else "arguments"
     waits = []
     if count := sum(one.state_at(now) == WAITING for one in runs.approvals.find_question(head.question)):
@@ -155,10 +155,13 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, tool: str) -> str:
             f"{calls} a question, and this client shows none (capability elicitation). Call {tool} with the same"
             f" {same} from a client that does, as the same caller, within {minutes} minutes (run {head.id})"
         )
-    if (lacking := runs.lacking_accounts(head)) and (state := runs.read(head.id)) is not None:
+    state = runs.read(head.id) if (lacking := runs.lacking_accounts(head)) else None
+    if state is not None and state.outcome is None:
         browser = f"in a browser in which you are signed in to the hub, within {minutes} minutes (run {head.id})"
         for page in pages_of(runs.open(state)[0], lacking).values():
             waits.append(f"{page.params['message']} Open {page.params['url']} {browser}")
+    if not waits:
+        return ""
     return (
         f"The script waits: {'. '.join(waits)}. The run goes on then; call {tool} with the same {same} again to get"
         " its value"
@@ -170,11 +173,20 @@ def is_answer_of_run(key: str) -> bool:
     return key.startswith(KEY) or (key.startswith(question_key("")) and "-" in key.removeprefix(question_key("")))
 
 
-def _describe_expired(head: RunHead) -> str:
-    awaited = ["decision about its calls"] if head.question else []
-    awaited += ["answer to a question of its tools"] if head.asks else []
-    awaited += ["account that one of its calls needs"] if head.accounts else []
-    return f"the run {head.id} has ended: there was no {' or no '.join(awaited)} in time"
+def describe_expired(runs: SuspendedRuns, head: RunHead) -> str:
+    """Return what a run did not get in time: what its caller and the people who decide left open, or a process."""
+    asked = runs.approvals.find_question(head.question)
+    missing = []
+    if head.question and (not asked or any(one.decided is None for one in asked)):
+        missing.append("decision about its calls")
+    if head.asks and not head.is_answered:
+        missing.append("answer to a question of its tools")
+    state = runs.read(head.id)
+    if head.accounts and (runs.lacks_account(head) or not (missing or (state is not None and state.owner))):
+        missing.append("account that one of its calls needs")
+    if not missing:
+        return f"the run {head.id} has ended: no process of the hub went on with it in time"
+    return f"the run {head.id} has ended: there was no {' and no '.join(missing)} in time"
 
 
 def _reaches(call: Call, head: RunHead) -> bool:
@@ -196,7 +208,7 @@ def _fetch(runs: SuspendedRuns, head: RunHead) -> Generator[Event, Any, None]:
 def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any, None]:
     """Ask the caller's client what a suspended run waits for, all at once, and decide and reply as it answers."""
     state = runs.read(head.id)
-    if state is None:
+    if state is None or state.outcome is not None:
         return
     suspension, now = runs.open(state)[0], runs.approvals.now()
     waiting = {one.approval: one for one in suspension.waiting if not one.questions}

@@ -151,7 +151,7 @@ class ScriptRun:
         claim = resumed.claim if resumed is not None else None
         self._calls = ScriptCalls(
             *(call, budget, self._begin, durable is not None, claim),
-            earlier=len(self._earlier),
+            last_number=before.last_number if before is not None else 0,
             rehearses=call.arguments.get("rehearse") is True,
             take_approval=take_approval,
         )
@@ -180,7 +180,9 @@ class ScriptRun:
             failure = with_calls(f"{place}{problem.message}", self._rows())
         finally:
             # What still runs is of no more use: the script has ended without it.
-            for one in (self._flag, *self._flags):
+            # That of the run is first: `_new_flag` looks at it after it has added its own.
+            self._flag.set("the script ended")
+            for one in list(self._flags):
                 one.set("the script ended")
         if self.suspended is not None:
             return
@@ -363,6 +365,7 @@ class ScriptRun:
             interpreter=__version__,
             capabilities=dict(self._capabilities),
             secret=secrets.token_hex(SECRET_BYTES),
+            last_number=self._calls.last_number,
         )
         claim = self._resumed.claim if self._resumed is not None else None
         questions = [one.question for _, one in waiting if one.question is not None]
@@ -385,7 +388,9 @@ class ScriptRun:
             found = find_function(self._modules, one.name)
             tool = found[0] if found is not None else _unknown_tool(one.name)
             answers = add_answers(one, resumed.answers.get(str(one.id), {}))
-            more: dict[str, Any] = {"approval": one.approval, "answers": answers, "rounds": one.rounds}
+            # One that has expired since is asked for again, before the call is made.
+            approval = "" if _has_expired(approvals, one.approval) else one.approval
+            more: dict[str, Any] = {"approval": approval, "answers": answers, "rounds": one.rounds}
             more |= {"account": one.account, "written": one.written}
             planned = PlannedCall(one.name, one.line, tool, one.arguments, **more)
             state = APPROVED if one.questions else _state_of(approvals, one.approval)
@@ -455,6 +460,12 @@ def _state_of(approvals: Approvals, id: str) -> str:
     if found is None:
         return EXPIRED
     return APPROVED if found.state != REFUSED and found.decided is not None else found.state_at(approvals.now())
+
+
+def _has_expired(approvals: Approvals, id: str) -> bool:
+    """Whether an approval has expired, or is no longer known."""
+    found = approvals.find(id)
+    return found is None or found.state_at(approvals.now()) == EXPIRED
 
 
 def _unknown_tool(name: str) -> ScriptTool:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from patchbay.access.approvals import APPROVAL_SECONDS, WAITING, Approval, Approvals, AskedCall
+from patchbay.access.approvals import APPROVAL_SECONDS, MAX_ASKED, WAITING, Approval, Approvals, AskedCall
 from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.coordination.sealing import Sealing
@@ -52,6 +52,9 @@ MAX_SUSPENDED = 100
 
 MAX_SUSPENDED_BYTES = 64 * MIB
 """Bytes of all suspended runs of one principal."""
+
+MAX_KEPT_BYTES = 64 * MIB
+"""Bytes of the outcomes of one principal: of those of the last FETCH_SECONDS, and as much again of older ones."""
 
 MAX_OUTCOME_BYTES = MIB
 """Bytes of an outcome that is kept; of a larger one, only that it was too large."""
@@ -100,14 +103,15 @@ class LostClaim(LimitReached):
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """What everybody who can read the store may know of a run; its contents are sealed, and bound to this.
+    """What is stored unsealed of a run; its contents are sealed, and bound to this.
 
     `server` is the name of the server at whose endpoint it runs, "" for all servers, and `version` the version of that.
     `tool` is the tool of that server whose call began the run: `run_script`, or a saved script.
     `number` counts how often the run was suspended. `question` is the id of the question about approvals that it waits
     for, "" without one, and `until` the Unix time at which that expires. `script` is the digest of the script and its
     inputs, `began` a Unix time. `asks` is the number of calls whose tools ask questions; `is_answered` says that all of
-    these have answers. `accounts` names the accounts that its caller has to connect first (`accounts_of`).
+    these have answers. `accounts` names the accounts that its caller has to connect first (`accounts_of`). `size` is
+    that of the snapshot in bytes, and of the outcome of a run that has ended: 0 for one that is no longer kept.
     """
 
     id: str
@@ -231,6 +235,8 @@ class SuspendedRuns:
         self._lock = threading.Lock()
         self._seq = 0
         self._heads: dict[str, RunHead] = {}
+        self._owned: dict[str, dict[str, RunHead]] = {}
+        """The same heads by their principal."""
         self._forgets_at = 0.0
 
     def heads(self) -> list[RunHead]:
@@ -238,6 +244,12 @@ class SuspendedRuns:
         with self._lock:
             self._catch_up()
             return sorted(self._heads.values(), key=lambda one: one.began, reverse=True)
+
+    def heads_of(self, principal: str) -> list[RunHead]:
+        """Return the newest head of each run of a principal that is kept, newest first."""
+        with self._lock:
+            self._catch_up()
+            return sorted(self._owned.get(principal, {}).values(), key=lambda one: one.began, reverse=True)
 
     def read(self, id: str) -> RunState | None:
         """Return the state of a run; None for an unknown one, or one that is no longer kept."""
@@ -258,9 +270,9 @@ class SuspendedRuns:
 
         That is one that is suspended or runs, or one that has ended lately and whose outcome its caller did not get.
         """
-        wanted = (principal, server, script)
-        same = (one for one in self.heads() if (one.principal, one.server, one.script) == wanted)
-        for one in same:
+        for one in self.heads_of(principal):
+            if (one.server, one.script) != (server, script):
+                continue
             if self.is_kept_for_caller(one) or not (one.ended or one.is_fetched or self.state_of(one) == EXPIRED):
                 return one
         return None
@@ -291,8 +303,11 @@ class SuspendedRuns:
         if head.asks and not head.is_answered:
             return EXPIRED
         state = self.read(head.id)
-        if state is not None and state.owner and self._liveness.is_alive(state.owner):
+        owner = state.owner if state is not None else ""
+        if owner and self._liveness.is_alive(owner):
             return RUNNING
+        if head.accounts and not owner and now >= head.until:
+            return EXPIRED  # also when the account is connected later: the same call may have begun another run by then
         return EXPIRED if state is None or now > head.until + APPROVAL_SECONDS else DECIDED
 
     def lacks_account(self, head: RunHead) -> bool:
@@ -468,7 +483,7 @@ class SuspendedRuns:
             sentence = f"the value of the script has {len(data)} bytes, and no caller waited for it: it was not kept"
             data = dump_json(asdict(Outcome("", None, outcome.calls, sentence)))
             head = replace(head, state=FAILED)
-        head = replace(head, ended=self.approvals.now())
+        head = replace(head, ended=self.approvals.now(), size=len(data))
         line = orjson.dumps(asdict(head))
         return _ENDED + line + b"\n" + self._sealing.seal(data, _about_end(head)), self._index(head)
 
@@ -488,11 +503,36 @@ class SuspendedRuns:
 
     def _check_room(self, principal: str, size: int) -> None:
         """Raise ToolFailed if a principal may not have a further suspended run of this size."""
-        own = [one for one in self.heads() if one.principal == principal and not one.ended]
-        states = self.states_of(own)
-        sizes = [one.size for one, state in zip(own, states, strict=True) if state != EXPIRED]
+        own, now = self.heads_of(principal), self.approvals.now()
+        not_ended = [one for one in own if not one.ended]
+        states = self.states_of(not_ended)
+        sizes = [one.size for one, state in zip(not_ended, states, strict=True) if state != EXPIRED]
         if len(sizes) >= MAX_SUSPENDED or sum(sizes) + size > MAX_SUSPENDED_BYTES:
             raise ToolFailed(f"{len(sizes)} of your scripts wait for a person already (limit suspended_runs)")
+        minutes = round(APPROVAL_SECONDS / 60)
+        if (begun := sum(one.began > now - APPROVAL_SECONDS for one in own)) >= MAX_ASKED:
+            raise ToolFailed(
+                f"{begun} of your scripts waited for a person in the last {minutes} minutes (limit suspended_runs):"
+                " run this one later"
+            )
+        if sum(one.size for one in own if one.ended > now - FETCH_SECONDS) >= MAX_KEPT_BYTES:
+            raise ToolFailed(
+                f"the values of your scripts that waited for a person have more than {MAX_KEPT_BYTES // MIB} MiB in the"
+                f" last {minutes} minutes (limit suspended_runs): run this one later"
+            )
+
+    def drop_oldest_outcomes(self, principal: str) -> None:
+        """Remove the oldest outcomes of a principal beyond MAX_KEPT_BYTES. Those of the last FETCH_SECONDS stay."""
+        before, size = self.approvals.now() - FETCH_SECONDS, 0
+        for one in sorted(self.heads_of(principal), key=lambda one: one.ended, reverse=True):
+            if not one.ended or one.ended > before:
+                continue
+            size += one.size
+            if one.size and size > MAX_KEPT_BYTES:
+                topic = SCRIPT_RUN + one.id
+                with suppress(PatchbayError):  # the run that ends next tries again
+                    self._journal.append_all([self._index(replace(one, size=0))], {})
+                    self._journal.remove(topic, self._journal.last(topic) + 1)
 
     def _catch_up(self) -> None:
         while entries := self._journal.read(SCRIPT_RUNS, self._seq, PAGE):
@@ -500,13 +540,23 @@ class SuspendedRuns:
                 self._seq = entry.seq
                 with suppress(ValueError, TypeError):
                     head = RunHead(**orjson.loads(entry.data))
+                    self._forget(head.id)
                     self._heads[head.id] = head
+                    self._owned.setdefault(head.principal, {})[head.id] = head
         if (now := self.approvals.now()) < self._forgets_at:
             return
         self._forgets_at = now + FORGET_SECONDS
         for one in list(self._heads.values()):
             if now > (one.ended + KEPT_SECONDS if one.ended else one.until + SUSPENDED_SECONDS):
-                del self._heads[one.id]
+                self._forget(one.id)
+
+    def _forget(self, id: str) -> None:
+        known = self._heads.pop(id, None)
+        if known is not None:
+            own = self._owned[known.principal]
+            del own[id]
+            if not own:
+                del self._owned[known.principal]
 
 
 class Claim:
@@ -562,6 +612,7 @@ class Claim:
         seq = self.write(entry, KEPT_SECONDS, index)
         self._runs.store.journal.remove(SCRIPT_RUN + self.head.id, seq)
         self._runs.store.bus.publish(SCRIPT_RUNS, self.head.id.encode())
+        self._runs.drop_oldest_outcomes(head.principal)
 
 
 def _about_end(head: RunHead) -> bytes:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from patchbay.access.approvals import APPROVAL_SECONDS
+from patchbay.scripting.cancelling import cancel_run
+from patchbay.scripting.following import describe_expired
 from patchbay.scripting.front import KEPT_AS
 from tests.access.upstreams.guarded import URL_CLIENT, Caller, caller_of, name_of, tools_of
 from tests.access.upstreams.keyed import Keyed, disconnect, key_of, running_keyed, store
@@ -214,6 +218,44 @@ def test_a_run_without_an_account_in_time_ends(hub: Hub, ann: Caller, monkeypatc
     now = runs(hub).approvals.now()
     monkeypatch.setattr(runs(hub).approvals, "now", lambda: now + APPROVAL_SECONDS + 1)
     assert runs(hub).state_of(head) == "expired"
+    again = failure(run(ann))
+    assert "needs your own account" in again and head.id not in again, "a run of its own"
+    store(ann.browser.client, "far", key_of("ann"))
+    assert runs(hub).state_of(head) == "expired" and runs(hub).claim(head.id, "process") is None
+    (second,) = (one for one in runs(hub).heads_of(name_of(ann)) if one.id != head.id)
+    assert ended(hub, second.id).value == "ann"
+
+
+def test_a_caller_that_waits_is_told_that_the_account_was_missing_and_not_the_decision(
+    hub: Hub, ann: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure(run(ann))
+    head = waiting_run(hub, ann)
+    now = runs(hub).approvals.now()
+    asked = replace(head, question="of-other-calls")
+    approved = SimpleNamespace(decided=now)
+    monkeypatch.setattr(runs(hub).approvals, "find_question", lambda question: [approved])
+    said = describe_expired(runs(hub), asked)
+    assert said == f"the run {head.id} has ended: there was no account that one of its calls needs in time"
+    store(ann.browser.client, "far", key_of("ann"))
+    ended(hub, head.id)
+
+
+def test_a_run_that_is_cancelled_while_its_caller_is_answered_is_not_called_damaged(
+    hub: Hub, ann: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, looks = runs(hub), []
+    whole = known.lacking_accounts
+
+    def lacking(head: Any) -> Any:
+        found = whole(head)
+        looks.append(head)
+        if len(looks) == 2:  # the one for the sentence to the caller
+            assert cancel_run(known, head.id, "operator")
+        return found
+
+    monkeypatch.setattr(known, "lacking_accounts", lacking)
+    assert "the run was cancelled by operator" in failure(run(ann))
 
 
 def test_the_account_may_be_connected_at_another_hub_on_the_same_store(keyed: Keyed, tmp_path: Path) -> None:

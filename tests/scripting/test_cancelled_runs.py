@@ -19,7 +19,7 @@ from patchbay.scripting.cancelling import cancel_run
 from patchbay.scripting.suspended_runs import CANCELLED, LostClaim
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
-from tests.scripting.asking import answered, ask, asking_hub
+from tests.scripting.asking import answered, ask, asking_hub, questions
 from tests.scripting.closing import (
     CODE,
     FILES,
@@ -289,3 +289,69 @@ def test_a_run_that_waits_for_an_answer_to_a_tool_is_cancelled_too(tmp_path: Pat
         assert "the run was cancelled by operator" in failure(answer) and words(tmp_path, "booked") == []
     finally:
         own.close()
+
+
+def test_an_approval_of_an_earlier_question_of_the_run_is_withdrawn_too(tmp_path: Path) -> None:
+    own = asking_hub(tmp_path / "hub")
+    try:
+        code = "import desk\nawait desk.reserve(folder=folder, place='A1')"
+        first = ask(own, tmp_path, code)
+        (asked,) = waiting(own)
+        asks = ask(own, tmp_path, code, **answers_to(first))
+        assert "Who takes A1?" in "".join(questions(asks).values()), "the run waits for an answer to its tool"
+        approvals = Approvals(own.catalogue.store)
+        assert [one.state for one in approvals.find_question(asked["question"])] == [APPROVED]
+        cancel(own, asked["run"], operator(own))
+        assert [one.state for one in approvals.find_question(asked["question"])] == [WITHDRAWN]
+    finally:
+        own.close()
+
+
+def cancelled_at_the_next_look(hub: Hub, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another node cancel a run just before this one reads its record."""
+    known = runs(hub)
+    whole = known.read
+
+    def read(id: str) -> Any:
+        monkeypatch.setattr(known, "read", whole)
+        assert cancel_run(known, run, "operator")
+        return whole(id)
+
+    monkeypatch.setattr(known, "read", read)
+
+
+def test_a_run_that_is_cancelled_while_its_page_is_made_has_no_waiting_calls(
+    hub: Hub, ann: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure(close_issues(hub, tmp_path, headers=ann))
+    run = waiting(hub)[0]["run"]
+    cancelled_at_the_next_look(hub, run, monkeypatch)
+    assert hub.app.parts.dispatcher.services.scripts.describe(run) == ("cancelled", [])
+
+
+def test_a_run_that_is_cancelled_before_its_client_is_asked_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = asking_hub(tmp_path / "hub")
+    try:
+        ask(own, tmp_path)
+        (head,) = (one for one in runs(own).heads() if not one.ended)
+        cancelled_at_the_next_look(own, head.id, monkeypatch)
+        assert "the run was cancelled by operator" in failure(ask(own, tmp_path))
+    finally:
+        own.close()
+
+
+def test_a_run_whose_record_was_changed_has_a_page_on_which_it_can_be_cancelled(
+    hub: Hub, ann: dict[str, str], tmp_path: Path
+) -> None:
+    hub.log_in()
+    failure(close_issues(hub, tmp_path, headers=ann))
+    run = waiting(hub)[0]["run"]
+    journal, topic = hub.catalogue.store.journal, f"script-run/{run}"
+    (entry,) = journal.read(topic)
+    journal.remove(topic, entry.seq + 1)
+    journal.append(topic, entry.data[:-1] + bytes([entry.data[-1] ^ 1]))
+    page = hub.client.get(f"/activity/runs/{run}", headers=BROWSER)
+    assert page.status_code == 200 and "Cancel the script" in page.text
+    assert cancel(hub, run, ann).json["state"] == "cancelled"

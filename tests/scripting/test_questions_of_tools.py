@@ -18,7 +18,7 @@ from patchbay.scripting.front import KEPT_AS
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import write
 from tests.scripting.asking import DESK, answered, ask, asking_hub, questions
-from tests.scripting.closing import ended, runs, words
+from tests.scripting.closing import answers_to, ended, runs, waiting, words
 from tests.scripting.hubs import failure, value
 from tests.waiting import BOUND, until
 
@@ -109,6 +109,43 @@ def test_one_approval_is_enough_for_a_call_whose_tool_asks(hub: Hub, tmp_path: P
     assert list(questions(second).values()) == ["desk.reserve (line 2 of the script) asks: Who takes A1?"]
     assert value(ask(hub, tmp_path, code, **answered(second, "Ann"))) == "A1 for Ann"
     assert words(tmp_path, "booked") == ["A1:Ann"]
+
+
+def test_an_approval_that_expires_before_the_answer_is_asked_for_again(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer comes in the time of the question, which begins later than that of the approval."""
+    code = "import desk\nawait desk.reserve(folder=folder, place='A1')"
+    first = ask(hub, tmp_path, code)
+    (asked,) = waiting(hub)
+    second = ask(hub, tmp_path, code, **answers_to(first))
+    approvals, head = runs(hub).approvals, waiting_run(hub)
+    (approval,) = approvals.find_question(asked["question"])
+    between = (approval.expires + head.until) / 2
+    assert approval.expires < between < head.until
+    monkeypatch.setattr(approvals, "now", lambda: between)
+    third = ask(hub, tmp_path, code, **answered(second, "Ann"))
+    assert "Approve this call of desk.reserve?" in "".join(questions(third).values())
+    assert words(tmp_path, "booked") == []
+    assert value(ask(hub, tmp_path, code, **answers_to(third))) == "A1 for Ann"
+    assert words(tmp_path, "booked") == ["A1:Ann"]
+
+
+def test_no_two_records_of_a_run_have_the_same_number(hub: Hub, tmp_path: Path) -> None:
+    code = (
+        "import asyncio\nimport desk\n"
+        "async def notes():\n"
+        "    return [await desk.note(folder=folder, word=word) for word in ('one', 'two', 'three')]\n"
+        "await asyncio.gather(desk.book(folder=folder, place='A1'), notes())\n"
+        "await desk.note(folder=folder, word='four')"
+    )
+    asked = ask(hub, tmp_path, code)
+    run = waiting_run(hub).id
+    assert value(ask(hub, tmp_path, code, **answered(asked, "Ann"))) == "four"
+    made = hub.activity.recent(Filter(run=run), 100).records
+    numbers = sorted((one.number, one.name) for one in made if one.number)
+    assert [number for number, _ in numbers] == [1, 2, 3, 4, 5, 6], numbers
+    assert [name for _, name in numbers[-2:]] == ["book", "note"]
 
 
 def test_a_tool_that_does_not_stop_asking_fails(hub: Hub, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from patchbay.access.approvals import APPROVAL_SECONDS, Approvals, AskedCall, Ca
 from patchbay.access.principals import LOCAL
 from patchbay.cid import cid_of
 from patchbay.coordination.process_liveness import Heartbeat
-from patchbay.errors import StoreAway
-from patchbay.scripting.suspended_runs import RUNNING, SUSPENDED, RunHead, SuspendedRuns
+from patchbay.errors import StoreAway, ToolFailed
+from patchbay.scripting import suspended_runs
+from patchbay.scripting.cancelling import cancel_run
+from patchbay.scripting.suspended_runs import FETCH_SECONDS, RUNNING, SUSPENDED, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.suspension import BudgetLeft, Suspension, WaitingCall
 from patchbay.stores.memory import MemoryStore
 
@@ -29,11 +31,25 @@ class Clocked:
     def suspend(self, number: int = 1) -> RunHead:
         """Suspend a run with one call that waits."""
         call = AskedCall(CallDigest("local", "s", "v", "t", "d", cid_of(b"{}")), b"{}")
-        at = self.now
-        head = RunHead(f"{number:016x}", "local", "s", "v", 0, "", str(number), at, at)
+        return self._suspend(number, "local", WaitingCall(1, "m.f", 1, {}), [call])
+
+    def suspend_asking(self, number: int, principal: str = "ann") -> RunHead:
+        """Suspend a run whose one call waits for an answer."""
+        question = {"method": "elicitation/create", "params": {"message": "Who?"}}
+        return self._suspend(number, principal, WaitingCall(1, "m.f", 1, {}, questions={"q": question}), [])
+
+    def _suspend(self, number: int, principal: str, waiting: WaitingCall, calls: list[AskedCall]) -> RunHead:
+        head = RunHead(f"{number:016x}", principal, "s", "v", 0, "", str(number), self.now, self.now)
         left = BudgetLeft(1, 1, 1, 1, 1, 1, 1)
-        suspension = Suspension(LOCAL, "x", {}, 1, "", [], [WaitingCall(1, "m.f", 1, {})], left, {}, "1")
-        return self.runs.suspend(head, suspension, b"snapshot", [call], None)
+        suspension = Suspension(LOCAL, "x", {}, 1, "", [], [waiting], left, {}, "1")
+        return self.runs.suspend(head, suspension, b"snapshot", calls, None)
+
+    def end(self, head: RunHead, value: str = "") -> None:
+        """Answer the question of a run, and let it end with a value."""
+        assert self.runs.answer(head, {"1": {"q": {"action": "accept"}}})
+        claim = self.runs.claim(head.id, "process")
+        assert claim is not None
+        claim.end(Outcome("", value, []))
 
 
 @pytest.fixture
@@ -87,3 +103,54 @@ def test_approvals_are_found_by_their_question_until_their_time_is_over(clocked:
     assert [one.id for one in clocked.approvals.find_questions([head.question, "other"])[0]] == [f"{head.question}.1"]
     clocked.now += 3 * APPROVAL_SECONDS
     assert clocked.approvals.find_question(head.question) == []
+
+
+def test_a_principal_begins_a_limited_number_of_runs_that_wait_in_ten_minutes(
+    clocked: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspended_runs, "MAX_ASKED", 3)
+    for number in range(3):
+        clocked.end(clocked.suspend_asking(number))
+    with pytest.raises(ToolFailed, match="3 of your scripts waited for a person in the last 10 minutes"):
+        clocked.suspend_asking(3)
+    clocked.suspend_asking(4, "ben")
+    clocked.now += APPROVAL_SECONDS
+    clocked.suspend_asking(5)
+
+
+def test_the_values_of_the_last_ten_minutes_have_a_limit_and_older_ones_are_dropped_oldest_first(
+    clocked: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspended_runs, "MAX_KEPT_BYTES", 2500)
+    first = [clocked.suspend_asking(number) for number in range(3)]
+    for one in first:
+        clocked.end(one, "x" * 1000)
+        clocked.now += 1
+    with pytest.raises(ToolFailed, match="the values of your scripts that waited for a person have more than"):
+        clocked.suspend_asking(3)
+    clocked.suspend_asking(4, "ben")
+    kept = [clocked.runs.read(one.id) for one in first]
+    assert all(one is not None for one in kept), "their callers may still get them"
+    clocked.now += FETCH_SECONDS
+    clocked.end(clocked.suspend_asking(5), "x" * 1000)
+    assert clocked.runs.read(first[0].id) is None
+    found = [clocked.runs.read(one.id) for one in first[1:]]
+    assert [clocked.runs.outcome(one).value for one in found if one is not None] == ["x" * 1000] * 2
+    head = clocked.runs.head(first[0].id)
+    assert head is not None and (head.state, head.size) == ("done", 0), "its page is still there"
+    clocked.now += FETCH_SECONDS
+    assert cancel_run(clocked.runs, clocked.suspend_asking(6).id, "ann")
+    assert clocked.runs.read(first[1].id) is None and clocked.runs.read(first[2].id) is not None
+
+
+def test_a_look_for_the_run_of_a_call_orders_the_runs_of_its_principal_alone(
+    clocked: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocked.suspend_asking(1, "ben")
+    head = clocked.suspend_asking(2)
+    monkeypatch.setattr(clocked.runs, "heads", lambda: pytest.fail("all runs were ordered"))
+    assert [one.id for one in clocked.runs.heads_of("ann")] == [head.id]
+    found = clocked.runs.find("ann", "s", "2")
+    assert found is not None and found.id == head.id and clocked.runs.find("ann", "s", "1") is None
+    clocked.now = head.until + 10 * APPROVAL_SECONDS
+    assert clocked.runs.heads_of("ann") == [] == clocked.runs.heads_of("ben"), "they are forgotten"

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from patchbay.access.approvals import Approvals
+from patchbay.activation import CancelFlag, Events
 from patchbay.activity.records import Filter
+from patchbay.scripting import script_run
 from patchbay.scripting.front import KEPT_AS
+from patchbay.scripting.script_run import ScriptRun
 from patchbay.scripting.suspended_runs import DECIDED, UNKNOWN_RESULT
 from patchbay.scripting.suspension import digest_of_call
 from tests.hubs import Hub
@@ -269,3 +272,28 @@ def test_the_page_of_a_run_that_waits_shows_its_waiting_calls(hub: Hub, tmp_path
 def asked_line() -> int:
     """The line of CODE that calls the tool which needs an approval."""
     return next(number for number, line in enumerate(CODE.split("\n"), 1) if "issues.close(" in line)
+
+
+def test_a_call_that_begins_while_the_script_ends_is_cancelled(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flag of another call is made on its own thread, at the moment at which the first flag is set."""
+    begun: list[ScriptRun] = []
+    late: list[CancelFlag] = []
+    whole = ScriptRun.events
+
+    class Flag(CancelFlag):
+        def set(self, reason: str = "cancelled", is_by_caller: bool = False) -> None:
+            if begun and not late:
+                late.append(self)
+                late[0] = begun[0]._new_flag()
+            super().set(reason, is_by_caller)
+
+    def events(run: ScriptRun) -> Events:
+        begun.append(run)
+        return whole(run)
+
+    monkeypatch.setattr(ScriptRun, "events", events)
+    monkeypatch.setattr(script_run, "CancelFlag", Flag)
+    assert value(script(hub, "issues", "1 + 1")) == 2
+    assert late[0].reason == "the script ended"
