@@ -257,7 +257,8 @@ class Call:
     toolset (`server.tool`) that the caller called instead of this target, "" for any other call; `run` is the id of the
     run of a script that the call belongs to, "" without one, and `run_depth` the number of its runs inside each other
     that lead to the call; `resumes` is the id of the suspended run that the hub goes on with; `can_wait` says that the
-    run of a script to which the call belongs can wait for a person, so that the call may end with a question. Each
+    run of a script to which the call belongs can wait for a person, so that the call may end with a question;
+    `asks_on_page` says that the page of the run shows the questions, which the client of its caller does not. Each
     progress moves the deadline to `progress_seconds` later, by `extra_seconds` in all; `has_progress` says that it did.
     """
 
@@ -289,6 +290,7 @@ class Call:
     resumes: str = ""
     answered: frozenset[str] = frozenset()
     can_wait: bool = False
+    asks_on_page: bool = False
 
     def for_script(
         self,
@@ -297,15 +299,16 @@ class Call:
         approval: str,
         capabilities: Mapping[str, Any],
         can_wait: bool,
+        asks_on_page: bool,
     ) -> Call:
         """Return this call of a script as the caller of one of its calls, with a flag and a deadline of its own.
 
         `approval` is that of the call, "" without one; `capabilities` allow the questions that its tool may ask;
-        `can_wait` says whether the run can wait for a person.
+        `can_wait` says whether the run can wait for a person, and `asks_on_page` whether its page shows the questions.
         """
         deadline = min(self.deadline, deadline)
         limits: dict[str, Any] = {"cancelled": cancelled, "deadline": deadline, "capabilities": capabilities}
-        return self.changed(**limits, approval=approval, resumes="", can_wait=can_wait)
+        return self.changed(**limits, approval=approval, resumes="", can_wait=can_wait, asks_on_page=asks_on_page)
 
     def changed(self, **values: Any) -> Call:
         """Return a copy of this call with other values of these fields.

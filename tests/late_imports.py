@@ -116,6 +116,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.scripting.suspended_runs.Outcome",
             "patchbay.scripting.suspended_runs.SUSPENDED",
             "patchbay.scripting.suspended_runs.SuspendedRuns",
+            "patchbay.scripting.tool_questions.open_questions",
         ),
         "patchbay/protocol/routing.py": ("patchbay.scripting.front.script_server",),
         "patchbay/protocol/run_tool.py": ("patchbay.scripting.front.script_server",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from math import inf
@@ -36,6 +36,7 @@ from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CH
 if TYPE_CHECKING:
     from patchbay.scripting.suspended_runs import RunHead, RunState, SuspendedRuns
     from patchbay.scripting.suspension import WaitingCall
+    from patchbay.scripting.tool_questions import OpenQuestion
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +202,26 @@ class ResumedScripts:
         if self.runs.is_kept_for_caller(head):
             return f"Call {head.tool} with the same arguments again to get its value."
         return f"The value of {head.tool} is in the answer of the call alone, and is no longer kept for its caller."
+
+    def find_questions(self, id: str) -> tuple[dict[str, OpenQuestion], float]:
+        """Return the questions of tools that a run waits for, by their keys, and the Unix time until which it waits.
+
+        Raises ToolFailed for a run whose record was changed.
+        """
+        state = self.runs.read(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        if state is None or state.head is None or not state.head.waits_for_answers(self._approvals.now()):
+            return {}, 0.0
+        from patchbay.scripting.tool_questions import open_questions
+
+        return open_questions(self.runs.open(state)[0], self.runs.open_answers(state)), state.head.until
+
+    def answer(self, id: str, key: str, value: Mapping[str, Any]) -> bool:
+        """Store the answer of the caller of a run to the question with this key; False if it is not open any more.
+
+        Raises ToolFailed for too many bytes, and for a run whose record was changed.
+        """
+        head, found = self.runs.head(id), self.find_questions(id)[0].get(key)
+        return head is not None and found is not None and self.runs.answer(head, found.answer(value))
 
     def cancel(self, id: str, by: str) -> bool:
         """Cancel a run that was suspended and has not ended; return False for any other. `by` cancels it."""

@@ -109,7 +109,7 @@ class RecordedCall:
                 outer.cancelled.wait(delay)
             terms = terms_of_inner_call(outer) | {"approval": outer.approval}
             if outer.can_wait:
-                terms |= {"capabilities": outer.capabilities, "can_wait": True}
+                terms |= {"capabilities": outer.capabilities, "can_wait": True, "asks_on_page": outer.asks_on_page}
             run = run_tool(self._hub, server, descriptor, self._arguments, None, terms, no_later_than=outer.deadline)
             run.call.meta = record.calls(descriptor, run.call)
             reply: Any = None

@@ -2,12 +2,13 @@
 
 The caller need not wait: the run goes on without it, and the same call of `run_script` gets the outcome. A client that
 shows forms is asked by one question about all calls that need an approval; for any other, the page /approvals has it.
-The questions of tools are for the client alone, which gets them at the same time, with the pages where its user
-connects accounts.
+The questions of tools are for the caller: the client gets those that it can show at the same time, with the pages where
+its user connects accounts, and the page of the run has all of them.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,6 @@ from typing import Any, Protocol
 from patchbay.access.approval_gate import can_ask
 from patchbay.access.approval_questions import ask_client, question_key, read_answer
 from patchbay.access.approvals import (
-    APPROVAL_SECONDS,
     WAITING,
     Approval,
     Approvals,
@@ -24,6 +24,7 @@ from patchbay.access.approvals import (
     UnknownApproval,
     canonical_arguments,
 )
+from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import Call, Events, has_tasks, pauses_for
 from patchbay.caller_accounts.pages import CONNECT_SECONDS, can_open_pages
 from patchbay.catalogue.servers.script_tools import RUN
@@ -33,8 +34,9 @@ from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outco
 from patchbay.scripting.tool_questions import (
     KEY,
     can_answer,
+    can_show,
+    open_questions,
     pages_of,
-    questions_of,
     read_answers,
     read_declined,
 )
@@ -140,24 +142,25 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, call: Call) -> str:
 
     Returns "" for a run that does not wait any more.
     """
-    minutes, now, tool = round(APPROVAL_SECONDS / 60), runs.approvals.now(), call.shown or head.tool
+    now, tool = runs.approvals.now(), call.shown or head.tool
+    minutes = max(1, math.ceil((head.until - now) / 60))
+    end = f"within {minutes} minute{'' if minutes == 1 else 's'} (run {head.id})"
     same = "script" if tool == RUN else "arguments"
     waits = []
     if count := sum(one.state_at(now) == WAITING for one in runs.approvals.find_question(head.question)):
         calls = "1 call of it needs" if count == 1 else f"{count} calls of it need"
         waits.append(
             f"{calls} an approval, and there is no decision yet. An administrator can decide"
-            f" on the page /approvals of this hub within {minutes} minutes (run {head.id})"
+            f" on the page /approvals of this hub {end}"
         )
-    if head.waits_for_answers(now):
-        calls = "the tool of 1 call asks" if head.asks == 1 else f"the tools of {head.asks} calls ask"
-        waits.append(
-            f"{calls} a question, and this client shows none (capability elicitation). Call {tool} with the same"
-            f" {same} from a client that does, as the same caller, within {minutes} minutes (run {head.id})"
-        )
-    state = runs.read(head.id) if (lacking := runs.lacking_accounts(head)) else None
-    if state is not None and state.outcome is None:
-        browser = f"in a browser in which you are signed in to the hub, within {minutes} minutes (run {head.id})"
+    state = runs.read(head.id)
+    if state is not None and state.outcome is not None:
+        return ""
+    if state is not None and head.waits_for_answers(now):
+        count = len(open_questions(runs.open(state)[0], runs.open_answers(state)))
+        waits.append(f"{_describe_questions(count, head, call)} {end}")
+    if state is not None and (lacking := runs.lacking_accounts(head)):
+        browser = f"in a browser in which you are signed in to the hub, {end}"
         for page in pages_of(runs.open(state)[0], lacking).values():
             waits.append(f"{page.params['message']} Open {page.params['url']} {browser}")
     if not waits:
@@ -166,6 +169,22 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, call: Call) -> str:
         f"The script waits: {'. '.join(waits)}. The run goes on then; call {tool} with the same {same} again to get"
         " its value"
     )
+
+
+def _describe_questions(count: int, head: RunHead, call: Call) -> str:
+    """Return where the caller of a run answers the questions of its tools that are open."""
+    asked = "1 question of a tool has" if count == 1 else f"{count} questions of tools have"
+    person = "the operator" if head.principal == LOCAL_ID else "the caller of the script"
+    return (
+        f"{asked} no answer yet (only a client with the capability elicitation shows them itself). Answer on the page"
+        f" {_page_of_run(head, call)}, in a browser in which you are signed in to the hub as {person},"
+    )
+
+
+def _page_of_run(head: RunHead, call: Call) -> str:
+    """Return the URL of the page of a run, or its path for a caller that did not come by HTTP."""
+    path, base = f"/activity/runs/{head.id}", call.find_base_url()
+    return f"{base}{path}" if base else f"{path} of this hub"
 
 
 def is_answer_of_run(key: str) -> bool:
@@ -216,7 +235,10 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
     if not can_ask(call) or not any(one.state_at(now) == WAITING for one in asked):
         asked = []
     calls = [AskedCall(one.call, canonical_arguments(waiting[one.id].arguments)) for one in asked]
-    questions = questions_of(suspension) if head.waits_for_answers(now) and can_answer(call) else {}
+    questions = {}
+    if head.waits_for_answers(now):
+        found = open_questions(suspension, runs.open_answers(state))
+        questions = {key: shown for key, one in found.items() if can_show(call, shown := one.for_client())}
     pages = pages_of(suspension, runs.lacking_accounts(head)) if can_open_pages(call) else {}
     if not asked and not questions and not pages:
         return
@@ -226,9 +248,9 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
     answers: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     if asked:
         _decide(runs.approvals, asked, calls, answers, call)
-    found = read_answers(suspension, answers) if questions else None
-    if found:
-        runs.answer(head, found)
+    replies = read_answers(suspension, answers, questions) if questions else None
+    if replies:
+        runs.answer(head, replies)
     if pages and (declined := read_declined(suspension, answers)):
         runs.decline(head, declined)
 

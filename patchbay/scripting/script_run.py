@@ -48,7 +48,7 @@ from patchbay.scripting.rehearsals import HeldCall, Rehearsal
 from patchbay.scripting.stubs.names import identifier
 from patchbay.scripting.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
 from patchbay.scripting.suspension import Suspension, WaitingCall
-from patchbay.scripting.tool_questions import Answers, add_answers, find_capabilities
+from patchbay.scripting.tool_questions import Answers, add_answers, capabilities_of_run, find_capabilities
 from patchbay.scripting.values import plain_value
 
 CHANGED = "it has changed since the script began: find the tools again, and run it again"
@@ -146,8 +146,11 @@ class ScriptRun:
         self._flags: list[CancelFlag] = []
         """Those of calls that may end before the others, with a question."""
         self._capabilities: Mapping[str, Any] = {}
+        self._asks_on_page = False
         if durable is not None:
-            self._capabilities = before.capabilities if before is not None else find_capabilities(call.capabilities)
+            declared = find_capabilities(call.capabilities)
+            self._asks_on_page = before.asks_on_page if before is not None else not declared
+            self._capabilities = before.capabilities if before is not None else capabilities_of_run(call)
         claim = resumed.claim if resumed is not None else None
         self._calls = ScriptCalls(
             *(call, budget, self._begin, durable is not None, claim),
@@ -366,6 +369,7 @@ class ScriptRun:
             capabilities=dict(self._capabilities),
             secret=secrets.token_hex(SECRET_BYTES),
             last_number=self._calls.last_number,
+            asks_on_page=self._asks_on_page,
         )
         claim = self._resumed.claim if self._resumed is not None else None
         questions = [one.question for _, one in waiting if one.question is not None]
@@ -408,7 +412,8 @@ class ScriptRun:
     def _begin(self, tool: ScriptTool, arguments: dict[str, Any], approval: str) -> InnerCall:
         hub: Any = self._call.hub
         can_wait = self._durable is not None
-        outer = self._call.for_script(self._new_flag(), self._budget.until, approval, self._capabilities, can_wait)
+        limits = (self._new_flag(), self._budget.until)
+        outer = self._call.for_script(*limits, approval, self._capabilities, can_wait, self._asks_on_page)
         found: InnerCall = hub.call_for_script(tool.server, tool.descriptor, arguments, outer, tool.pinned)
         return found
 

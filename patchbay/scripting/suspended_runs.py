@@ -38,6 +38,8 @@ from patchbay.scripting.tool_questions import (
     Answers,
     accounts_of,
     decline_calls,
+    merge_answers,
+    open_questions,
     read_accounts,
     write_accounts,
 )
@@ -332,7 +334,7 @@ class SuspendedRuns:
         """Ask for the approval of the waiting calls by one question, and store the run; return its new head.
 
         `calls` are those of `suspension.waiting` that need an approval, in order; the tools of the others ask
-        questions, which the caller's client gets (`answer`). `claim` is that of a run that was suspended before. Raises
+        questions, which the caller answers (`answer`). `claim` is that of a run that was suspended before. Raises
         ToolFailed when the run cannot be suspended, and then asks nothing; LostClaim.
         """
         size = len(suspension.to_bytes(snapshot))
@@ -366,14 +368,21 @@ class SuspendedRuns:
         return head
 
     def answer(self, head: RunHead, answers: Answers) -> bool:
-        """Store the answers to the questions of tools for which a run waits; the first ones count.
+        """Store the answers to questions of tools for which a run waits; the first one to each question counts.
 
-        Returns False if the run waits for none any more. Raises ToolFailed for more than MAX_ANSWER_BYTES.
+        The run goes on once each question has one. Returns False if the run waits for none of these any more. Raises
+        ToolFailed for more than MAX_ANSWER_BYTES.
         """
 
         def find_changes(state: RunState, now: RunHead) -> _Reply | None:
-            is_open = bool(answers) and now.waits_for_answers(self.approvals.now())
-            return _Reply(answers, is_answered=True, accounts=now.accounts) if is_open else None
+            if not now.waits_for_answers(self.approvals.now()):
+                return None
+            known = self.open_answers(state)
+            given = merge_answers(known, answers)
+            if given == known:
+                return None
+            is_answered = not open_questions(self.open(state)[0], given)
+            return _Reply(given, is_answered=is_answered, accounts=now.accounts)
 
         return self._reply(head, find_changes)
 

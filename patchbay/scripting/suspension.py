@@ -56,8 +56,9 @@ class Suspension:
     `sender` is who runs it: its rights are looked up again when it goes on. `tools` are the digests of the descriptors
     that its types were checked with, by `module.function`: another tool is not called. `interpreter` is the version of
     the interpreter that made the snapshot. `capabilities` are those of the client that began it, as far as its tools
-    may ask questions. `secret` is in the keys of the questions of tools, so that no client knows one beforehand.
-    `last_number` is the highest number of a call that it has made, also of one whose tool asked.
+    may ask questions, or with `asks_on_page` those of the page of the run. `secret` is in the keys of the questions of
+    tools, so that no client knows one beforehand. `last_number` is the highest number of a call that it has made, also
+    of one whose tool asked.
     """
 
     sender: Principal
@@ -73,6 +74,7 @@ class Suspension:
     capabilities: dict[str, Any] = field(default_factory=dict)
     secret: str = ""
     last_number: int = 0
+    asks_on_page: bool = False
 
     def to_bytes(self, snapshot: bytes) -> bytes:
         """Return the fields as a line of JSON, and then the snapshot."""

@@ -1,5 +1,7 @@
 """Somebody answers questions that tools ask inside the script of another caller, answers twice, or changes answers.
 
+By a client, and on the page of the run.
+
 Sources: issue 55; TOOLSETS section 5.
 """
 
@@ -9,8 +11,10 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from werkzeug.test import TestResponse
 
 from patchbay.access.approvals import APPROVAL_SECONDS, Approvals
 from patchbay.access.principals import LOCAL
@@ -25,13 +29,16 @@ from patchbay.scripting.suspended_runs import (
     SuspendedRuns,
 )
 from patchbay.scripting.suspension import BudgetLeft, Suspension, WaitingCall
+from patchbay.scripting.tool_questions import add_answers
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SCRIPT_RUN
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
-from tests.scripting.asking import DESK_FILES, answered, ask, questions
-from tests.scripting.closing import runs, words
+from tests.scripting.asking import DESK_FILES, answered, ask, asking_hub, questions
+from tests.scripting.closing import ended, runs, words
 from tests.scripting.hubs import failure, value
+from tests.waiting import until
+from tests.web.browsing import BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +71,112 @@ def test_an_answer_under_a_guessed_key_answers_nothing(hub: Hub, tmp_path: Path,
     given = {key: {"action": "accept", "content": {"name": "Eve"}}}
     again = ask(hub, tmp_path, headers=ann, inputResponses=given)
     assert questions(again) == questions(asked) and words(tmp_path, "booked") == []
+
+
+def waiting_on_page(hub: Hub, folder: Path, headers: dict[str, str]) -> tuple[str, str]:
+    """The id of a run that waits for its caller on its page, and the key of its question."""
+    said = failure(ask(hub, folder, capabilities={}, headers=headers))
+    run = said.partition("(run ")[2].partition(")")[0]
+    shown: Any = hub.client.get(f"/activity/runs/{run}.json", headers=headers).json
+    return run, str(shown["asked"][0]["key"])
+
+
+def post_answer(hub: Hub, run: str, headers: dict[str, str], **fields: str) -> TestResponse:
+    """The answer of the hub to one who answers a question on the page of a run."""
+    form = {"do": "answer", "action": "accept", "content": '{"name": "Eve"}', **fields}
+    known = {"Accept": "application/json", **headers}
+    return hub.client.post(f"/activity/runs/{run}", data=form, headers=known)
+
+
+def test_for_another_principal_the_page_of_the_run_and_its_questions_do_not_exist(hub: Hub, tmp_path: Path) -> None:
+    ann, eve = new_key(hub, f"ann-{tmp_path.name}"), new_key(hub, f"eve-{tmp_path.name}")
+    run, key = waiting_on_page(hub, tmp_path, ann)
+    unknown = "0123456789abcdef"
+    refused, missing = post_answer(hub, run, eve, question=key), post_answer(hub, unknown, eve, question=key)
+    assert (refused.status_code, missing.status_code) == (404, 404)
+    assert refused.text.replace(run, "") == missing.text.replace(unknown, "")
+    assert post_answer(hub, run, {}, question=key).status_code == 401
+    assert words(tmp_path, "booked") == []
+    assert post_answer(hub, run, ann, question=key, content='{"name": "Ann"}').status_code == 200
+    assert ended(hub, run).value == "A1 for Ann" and words(tmp_path, "booked") == ["A1:Ann"]
+
+
+def test_the_operator_of_a_shared_hub_neither_reads_nor_answers_the_question_of_a_caller(
+    hub: Hub, tmp_path: Path
+) -> None:
+    ann, operator = new_key(hub, f"ann-{tmp_path.name}"), {"Authorization": f"Bearer {hub.token}"}
+    run, key = waiting_on_page(hub, tmp_path, ann)
+    shown = hub.client.get(f"/activity/runs/{run}.json", headers=operator)
+    assert shown.status_code == 200 and shown.get_json()["asked"] == [] and "Who takes" not in shown.text
+    page = hub.client.get(f"/activity/runs/{run}", headers={**operator, "Accept": "text/html"}).text
+    assert "asks in line" not in page and key not in page
+    refused = post_answer(hub, run, operator, question=key)
+    assert refused.status_code == 403 and "only the caller of this script" in refused.text
+    assert words(tmp_path, "booked") == []
+
+
+@pytest.mark.parametrize("csrf", ["", "forged", "of another session"])
+def test_another_site_cannot_answer_with_the_session_of_the_caller(tmp_path: Path, csrf: str) -> None:
+    own = asking_hub(tmp_path / "hub").log_in()
+    try:
+        operator = {"Authorization": f"Bearer {own.token}"}
+        run, key = waiting_on_page(own, tmp_path, operator)
+        page = own.client.get(f"/activity/runs/{run}", headers=BROWSER)
+        given = page.text.partition('name="csrf" value="')[2].partition('"')[0]
+        if csrf == "of another session":
+            own.log_in()
+            csrf = given
+        refused = post_answer(own, run, BROWSER, question=key, csrf=csrf)
+        assert refused.status_code == 403, refused.text
+        far = {**BROWSER, "Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
+        fresh = own.client.get(f"/activity/runs/{run}", headers=BROWSER).text
+        token = fresh.partition('name="csrf" value="')[2].partition('"')[0]
+        assert token and post_answer(own, run, far, question=key, csrf=token).status_code == 403
+        assert words(tmp_path, "booked") == []
+        assert post_answer(own, run, BROWSER, question=key, csrf=token).status_code == 303, "the form itself is right"
+    finally:
+        own.close()
+
+
+def test_an_answer_on_the_page_is_taken_once_and_for_its_question_alone(hub: Hub, tmp_path: Path) -> None:
+    ann = new_key(hub, f"ann-{tmp_path.name}")
+    code = "import desk\nawait desk.twice()"
+    said = failure(ask(hub, tmp_path, code, capabilities={}, headers=ann))
+    run = said.partition("(run ")[2].partition(")")[0]
+
+    def asked() -> list[dict[str, Any]]:
+        shown: Any = hub.client.get(f"/activity/runs/{run}.json", headers=ann).json
+        return list(shown["asked"])
+
+    (first,) = asked()
+    assert post_answer(hub, run, ann, question=first["key"], content='{"name": "Ann"}').status_code == 200
+    until(lambda: [one["message"] for one in asked()] == ["Last name of Ann?"], "the second question")
+    replayed = post_answer(hub, run, ann, question=first["key"], content='{"name": "Eve"}')
+    assert replayed.status_code == 400 and "not open any more" in replayed.text
+    number = first["key"].rpartition(".")[2]
+    for key in ("", "ask-2", f"script-question-.{number}", f"script-question-{'0' * 32}.{number}"):
+        assert post_answer(hub, run, ann, question=key).status_code == 400
+    (second,) = asked()
+    assert post_answer(hub, run, ann, question=second["key"], content='{"name": "Smith"}').status_code == 200
+    assert ended(hub, run).value == "Ann Smith"
+
+
+@pytest.mark.parametrize("content", ['{"name": 1}', "{}", "[]", "{", '"Ann"', '{"name": {"$ref": "#"}}'])
+def test_an_answer_on_the_page_that_does_not_fit_the_schema_reaches_no_tool(
+    hub: Hub, tmp_path: Path, content: str
+) -> None:
+    ann = new_key(hub, f"ann-{secrets.token_hex(4)}")
+    run, key = waiting_on_page(hub, tmp_path, ann)
+    assert post_answer(hub, run, ann, question=key, content=content).status_code == 400
+    assert words(tmp_path, "booked") == [] and runs(hub).state_of(runs(hub).head(run)) == SUSPENDED
+
+
+def test_an_answer_on_the_page_that_is_too_large_is_not_stored(hub: Hub, tmp_path: Path) -> None:
+    ann = new_key(hub, f"ann-{tmp_path.name}")
+    run, key = waiting_on_page(hub, tmp_path, ann)
+    content = f'{{"name": "{"x" * MAX_ANSWER_BYTES}"}}'
+    assert post_answer(hub, run, ann, question=key, content=content).status_code in (400, 413)
+    assert runs(hub).state_of(runs(hub).head(run)) == SUSPENDED
 
 
 class Asking:
@@ -106,6 +219,12 @@ def test_the_first_answer_counts_and_is_sealed() -> None:
     stored = b"".join(one.data for one in asking.store.journal.read(SCRIPT_RUN + head.id))
     assert b"Ann" not in stored and b"Who?" not in stored
     assert asking.runs.claim(head.id, "process") is not None
+
+
+def test_a_later_answer_to_several_questions_leaves_the_answers_that_came_first() -> None:
+    first, later = {"action": "accept", "content": {"name": "Ann"}}, {"action": "decline"}
+    found = add_answers({"1": {"ask-1": first}}, {"1": {"ask-1": later, "ask-2": later}, "2": {"ask-1": later}})
+    assert found == {"1": {"ask-1": first, "ask-2": later}, "2": {"ask-1": later}}
 
 
 def test_an_answer_to_an_earlier_question_of_the_run_is_not_taken() -> None:

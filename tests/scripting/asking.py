@@ -15,7 +15,19 @@ DESK = '''"""A desk that asks before it books."""
 import time
 from pathlib import Path
 
+from patchbay.events import Question
+
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SEAT = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Who", "minLength": 2},
+        "row": {"type": "integer", "minimum": 1, "maximum": 9},
+        "window": {"type": "boolean", "default": True},
+        "meals": {"type": "array", "items": {"type": "string", "enum": ["soup", "cake"]}},
+    },
+    "required": ["name", "row"],
+}
 
 
 def note(folder: str, word: str) -> str:
@@ -54,6 +66,20 @@ def delete(context, folder: str) -> str:
     ]
     (Path(folder) / "deleted").write_text("deleted")
     return " ".join(said)
+
+
+def seat(context, folder: str) -> str:
+    """Ask with fields of several types."""
+    answer = context.elicit("Which seat?", SEAT)
+    with (Path(folder) / "seats").open("a") as file:
+        file.write(f"{answer['action']} ")
+    return str(sorted(answer.get("content", {}).items()))
+
+
+def visit(context) -> str:
+    """Ask to open a URL."""
+    params = {"mode": "url", "elicitationId": "1", "url": "https://pay.example/1", "message": "Pay there."}
+    return context.ask({"pay": Question("elicitation/create", params)})["pay"]["action"]
 
 
 def endless(context) -> str:

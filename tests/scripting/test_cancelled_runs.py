@@ -143,7 +143,7 @@ def test_a_run_that_has_ended_cannot_be_cancelled(hub: Hub, ann: dict[str, str],
     assert answer.status_code == 400 and "it has ended, or it never waited for a person" in answer.text
     assert seen(hub, asked[0]["run"], ann)["outcome"]["value"] == ["closed 1", "closed 2", "closed 3"]
     wrong = hub.client.post(f"/activity/runs/{asked[0]['run']}", data={"do": "stop"}, headers=operator(hub))
-    assert wrong.status_code == 400 and "do must be repeat or cancel" in wrong.text
+    assert wrong.status_code == 400 and "do must be repeat, cancel or answer" in wrong.text
 
 
 def test_a_waiting_caller_is_told_that_its_run_was_cancelled(hub: Hub, ann: dict[str, str], tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patchbay.activation import Call
 from patchbay.activity.records import Filter
 from patchbay.protocol.script_replays import replay_run
 from patchbay.scripting.front import KEPT_AS
+from patchbay.scripting.tool_questions import capabilities_of_run
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import write
 from tests.scripting.asking import DESK, answered, ask, asking_hub, questions
@@ -175,14 +178,27 @@ def test_a_question_goes_on_after_a_restart(tmp_path: Path) -> None:
         second.close()
 
 
-def test_a_client_that_shows_no_questions_learns_what_to_do(hub: Hub, tmp_path: Path) -> None:
+def test_a_client_that_shows_no_questions_learns_where_its_user_answers(hub: Hub, tmp_path: Path) -> None:
     said = failure(ask(hub, tmp_path, capabilities={}))
-    assert "the client has to declare this capability first: elicitation" in said and "desk.book" in said
+    head = waiting_run(hub)
+    assert "1 question of a tool has no answer yet" in said and "signed in to the hub as the operator" in said
+    assert f"http://localhost/activity/runs/{head.id}, " in said and f"within 10 minutes (run {head.id})" in said
+    assert "call run_script with the same script again to get its value" in said
     asked = ask(hub, tmp_path)
-    said = failure(ask(hub, tmp_path, capabilities={}))
-    assert "the tool of 1 call asks a question, and this client shows none (capability elicitation)" in said
-    assert "Call run_script with the same script from a client that does" in said
+    assert list(questions(asked).values()) == ["desk.book (line 4 of the script) asks: Who takes A1?"]
     assert value(ask(hub, tmp_path, **answered(asked, "Ann"))) == "A1 for Ann"
+    assert words(tmp_path, "noted") == ["before", "after"]
+
+
+def test_a_client_for_urls_alone_is_not_asked_for_a_form(hub: Hub, tmp_path: Path) -> None:
+    said = failure(ask(hub, tmp_path, capabilities={"elicitation": {"url": {}}}))
+    assert "1 question of a tool has no answer yet" in said
+    assert value(ask(hub, tmp_path, **answered(ask(hub, tmp_path), "Ann"))) == "A1 for Ann"
+
+
+def test_a_schedule_has_no_person_who_answers(hub: Hub, tmp_path: Path) -> None:
+    call = Call("desk", {}, {}, 0.0, principal="schedule:desk.book")
+    assert capabilities_of_run(call) == {} and capabilities_of_run(replace(call, principal="local")) != {}
 
 
 def test_a_tool_that_asks_the_model_of_the_client_fails_and_names_the_direct_call(hub: Hub, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def run(
     `"listing": {"scripts": "also"}`. SCRIPT - is standard input.
 
     Without a terminal, and without --answer or --decline, a script whose calls need an approval waits for the page
-    /approvals: `patchbay runs show` has its value later.
+    /approvals, and one whose tools ask a question for the page of its run: `patchbay runs show` has its value later.
     """
     if name and address:
         raise ConfigError("--at", "", "expected --toolset or --at, not both")

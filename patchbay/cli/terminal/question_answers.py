@@ -66,7 +66,7 @@ def open_terminal() -> Iterator[Terminal | None]:
 class Answers:
     """The answers to a server's questions. `quiet` hides the progress while the terminal asks.
 
-    With `are_left_to_page` the client supports no forms, so that a page of the hub has the questions about approvals.
+    With `are_left_to_page` the client supports no forms, so that pages of the hub have the questions.
     """
 
     given: Given = field(default_factory=dict)

@@ -45,7 +45,7 @@ class Key(NamedTuple):
     `session` is the session of the hub, or the connection of its client, empty without one. `sign_in` is the id of the
     principal's own credential, empty where the hub's is used. `questions` are those that the caller can
     answer, `client` is the one whose roots the server may ask for, and `roots` names its present roots: only for a
-    caller without a session, else empty.
+    caller without a session, else empty. `is_for_page` is for calls of scripts whose pages show the questions.
     """
 
     principal: str
@@ -54,6 +54,7 @@ class Key(NamedTuple):
     questions: frozenset[str] = frozenset()
     client: str = ""
     roots: str = ""
+    is_for_page: bool = False
 
     @property
     def is_exclusive(self) -> bool:

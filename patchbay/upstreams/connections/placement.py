@@ -6,6 +6,8 @@
 * Callers without a session share one for each principal: those of the hub's own principal use the standing connection.
   A question of a program does not name its call, so of two calls at once whose callers can be asked, the second one has
   a connection for itself.
+* Calls of a script whose page shows the questions of tools, because its client does not, share one all the same: most
+  tools ask nothing, and a process for each call would cost much. A question waits until no other call can be meant.
 * With `"sessions": "shared"`, every caller uses the standing connection.
 * A server that gets the credentials of each caller: a connection has the sign-in of one principal.
 """
@@ -110,7 +112,7 @@ def choose_connection(
 def _choose_without_session(
     standing: StandingConnection, shared: Connection, call: Call, questions: frozenset[str]
 ) -> ChosenConnection:
-    asked = frozenset[str]() if shared.modern else questions
+    asked = NO_QUESTIONS if shared.modern or call.asks_on_page else questions
     place = ChosenConnection(_name_caller(call), shared)
     # The standing connection has told the server that there are no roots.
     is_hub = call.principal == HUB_PRINCIPAL and not ("list_roots" in asked and standing.asks_for_roots)
@@ -147,6 +149,8 @@ def _declares_apps(call: Call) -> bool:
 
 def _make_key(standing: StandingConnection, call: Call, questions: frozenset[str], sign_in: str) -> Key:
     """Return the key of a call without a session."""
+    if call.asks_on_page:
+        return Key(call.principal, "", sign_in, is_for_page=True)
     if "list_roots" not in questions:
         return Key(call.principal, "", sign_in, questions)
     roots = standing.roots.name_generation(call.principal, call.client)

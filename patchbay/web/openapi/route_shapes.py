@@ -448,6 +448,17 @@ SCHEMAS: dict[str, Schema] = {
         server=TEXT,
         calls=array_of(_SCRIPT_CALL),
         running=array_of(object_of(name=TEXT, line=INTEGER, at=UNIX)),
+        asked=array_of(
+            object_of(
+                key=TEXT,
+                name=TEXT,
+                line=INTEGER,
+                message=TEXT,
+                schema=nullable(_OBJECT),
+                url=nullable(TEXT),
+                until=UNIX,
+            )
+        ),
         state=TEXT,
         outcome=nullable(object_of(printed=TEXT, value=ANY, calls=array_of(_OBJECT), failure=TEXT)),
         differences=nullable(array_of(TEXT)),

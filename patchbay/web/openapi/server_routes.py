@@ -153,9 +153,10 @@ SERVER_CHANGES = (
         "POST",
         "/activity/runs/<id>",
         "Repeat a run of a script against the records of its calls, without a call, for the operator; with `do=cancel`,"
-        " cancel a run that waits, for the operator and for its own caller.",
+        " cancel a run that waits, for the operator and for its own caller; with `do=answer`, answer a `question` of"
+        " one of its tools, for its own caller (`action` is accept, decline or cancel, `content` the answer as JSON).",
         schema_ref("ScriptRun"),
-        body=form_body("csrf", do=""),
+        body=form_body("csrf", do="", question="", action="", content=""),
         status=(200, 303),
     ),
     Route(

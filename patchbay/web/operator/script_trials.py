@@ -7,6 +7,7 @@ of their own. A run has the rights, quotas, approvals and records of any other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -24,7 +25,7 @@ from patchbay.web.operator.changes import explain_refusal, read_draft_form
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.site.answers import render_answer
 from patchbay.web.site.data import explain_no_scripts, page_path
-from patchbay.web.site.site import Site
+from patchbay.web.site.site import Site, base_url
 from patchbay.web.toolsets.form import read_arguments
 
 WAY = "page"
@@ -84,6 +85,7 @@ class _ScriptTrialViews:
             arguments["rehearse"] = True
         wire = TransportInfo(_endpoint(server), sender=self._site.sender, way=WAY)
         terms: dict[str, Any] = {"principal": wire.sender.id, "sender": wire.sender, "cancelled": CancelFlag()}
+        terms["find_base_url"] = partial(str, base_url())  # its calls run on other threads, without the request
         with self._site.activity.begin("tools/call", RUN, front, wire, arguments) as record:
             run = run_tool(self._site.catalogue.hub, front, tool, arguments, None, terms)
             run.call.meta = record.calls(tool, run.call)

@@ -1,13 +1,15 @@
 """`/activity/runs/<id>`: one run of a script, with its calls beside the lines that made them, and what they returned.
 
 The operator sees each run, and a caller with credentials of their own sees their own runs. A run of somebody else
-answers as one that is not there. Both may cancel a run that waits, and its caller gets the outcome. Arguments and
+answers as one that is not there. Both may cancel a run that waits; its caller alone answers the questions of its tools,
+and gets the outcome; in a personal or open hub, that is the operator. Arguments and
 results are for the operator, as on `/activity/<id>`: a saved script calls with rights of its toolset that its callers
 lack. Its text is for those who may see the source of the toolset.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +21,13 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import Record
 from patchbay.activity.script_runs import RunRecords, TooOld, find_run
 from patchbay.catalogue.servers.script_tools import RUN
-from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.errors import InvalidParams, PatchbayError, Refused, ToolFailed
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
 from patchbay.web.access.approval_words import describe_questions
 from patchbay.web.operator.changes import explain_refusal, find_author
 from patchbay.web.operator.login import read_form, redirect_to
+from patchbay.web.pages.run_questions import Draft, describe_question, read_answer, show_question
 from patchbay.web.pages.run_values import (
     describe_answer,
     describe_call,
@@ -38,7 +41,9 @@ from patchbay.web.site.answers import render_answer, wants_json
 from patchbay.web.site.site import Site
 
 PAGE = "/activity/runs"
-REPEAT, CANCEL = "repeat", "cancel"
+REPEAT, CANCEL, ANSWER = "repeat", "cancel", "answer"
+
+NOT_OPEN = "the question is not open any more: it has an answer, or the run has ended"
 
 MAX_FIELDS = MAX_QUESTION_CALLS + 10
 """Fields of a form: that of a question on the page /approvals can cancel its run."""
@@ -60,24 +65,53 @@ class _RunViews:
         return self._page(self._find(id))
 
     def change(self, id: str) -> Response:
-        """POST /activity/runs/<id>: repeat the run against its records, or with `do=cancel` cancel it.
+        """POST /activity/runs/<id>: repeat the run against its records.
 
-        Raises UnknownRun, Refused, InvalidParams for a run that has ended.
+        With `do=cancel` cancel it, with `do=answer` answer a question of one of its tools. Raises UnknownRun, Refused,
+        InvalidParams for a run that has ended, and for a wrong answer of a program.
         """
         fields = read_form(self._site.settings.body_limit, MAX_FIELDS)
         do = fields.get("do", REPEAT)
-        if do == CANCEL:
+        if do in (CANCEL, ANSWER):
             self._site.operators.check_own_use(fields)
-            return self._cancel(id)
+            return self._cancel(id) if do == CANCEL else self._answer(id, fields)
         self._site.operators.check_change(fields)
         if do != REPEAT:
-            raise InvalidParams(f"do must be {REPEAT} or {CANCEL}; it is {do!r:.60}")
+            raise InvalidParams(f"do must be {REPEAT}, {CANCEL} or {ANSWER}; it is {do!r:.60}")
         return self._repeat(id)
 
     def _cancel(self, id: str) -> Response:
         self._find(id)
         if not self._services.scripts.cancel(id, find_author(self._site)):
             raise InvalidParams(f"the run {id} cannot be cancelled: it has ended, or it never waited for a person")
+        return self._show_changed(id)
+
+    def _answer(self, id: str, given: Mapping[str, str]) -> Response:
+        """Answer a question of a tool; a wrong answer shows the form again, with what was typed."""
+        run, scripts = self._find(id), self._services.scripts
+        if not self._is_caller(id):
+            raise Refused("only the caller of this script answers the questions of its tools")
+        key = given.get("question", "")
+        found = scripts.find_questions(id)[0].get(key)
+        if found is None:
+            return self._refuse(run, NOT_OPEN)
+        draft = read_answer(key, found, given)
+        if not draft.is_wrong:
+            try:
+                return self._show_changed(id) if scripts.answer(id, key, draft.value) else self._refuse(run, NOT_OPEN)
+            except ToolFailed as problem:
+                draft = replace(draft, problem=problem.message)
+        return self._refuse(run, draft.describe(), {key: draft})
+
+    def _refuse(self, run: RunRecords, sentence: str, drafts: Mapping[str, Draft] | None = None) -> Response:
+        """Show the page with what is wrong: the sentence, or the forms with their drafts. Raises InvalidParams."""
+        if wants_json(request.headers.get("Accept", "")):
+            raise InvalidParams(sentence)
+        response = self._page(run, wrong="" if drafts else sentence, drafts=drafts)
+        response.status_code = 400
+        return response
+
+    def _show_changed(self, id: str) -> Response:
         return self.show(id) if wants_json(request.headers.get("Accept", "")) else redirect_to(f"{PAGE}/{id}")
 
     def _repeat(self, id: str) -> Response:
@@ -116,10 +150,19 @@ class _RunViews:
 
         What a saved script returned is for operators alone, because this is before its toolset shapes it for callers.
         """
+        is_operator = self._site.operators.lenient_proof().is_operator
+        return self._services.scripts.describe_end(id, self._is_caller(id), is_operator)
+
+    def _is_caller(self, id: str) -> bool:
+        """Whether the reader is the caller of a run that was suspended."""
         owner, own = self._services.scripts.find_owner(id), self._site.sender.id
         is_operator = self._site.operators.lenient_proof().is_operator
-        is_whole = (own == owner != LOCAL_ID) or (is_operator and owner in (LOCAL_ID, OPERATOR_ID))
-        return self._services.scripts.describe_end(id, is_whole, is_operator)
+        return (own == owner != LOCAL_ID) or (is_operator and owner in (LOCAL_ID, OPERATOR_ID))
+
+    def _list_asked(self, id: str) -> list[dict[str, Any]]:
+        """Return the open questions of the tools of a run, for its caller; none for any other reader."""
+        found, until = self._services.scripts.find_questions(id) if self._is_caller(id) else ({}, 0.0)
+        return [describe_question(key, one, until) for key, one in found.items()]
 
     def _find_text(self, script: Record | None, hides_contents: bool) -> str | None:
         """Return the text of the script of a run; None for one that is not recorded, or not for the reader."""
@@ -128,7 +171,13 @@ class _RunViews:
         is_shown = not hides_contents if script.name == RUN else self._site.visible.shows_source(script.server)
         return find_script(self._services, script) if is_shown else None
 
-    def _page(self, run: RunRecords, replayed: ReplayedRun | None = None, wrong: str = "") -> Response:
+    def _page(
+        self,
+        run: RunRecords,
+        replayed: ReplayedRun | None = None,
+        wrong: str = "",
+        drafts: Mapping[str, Draft] | None = None,
+    ) -> Response:
         hides_contents = not self._site.operators.lenient_proof().is_operator
         text = self._find_text(run.script, hides_contents)
         if hides_contents:
@@ -137,6 +186,7 @@ class _RunViews:
         servers = [one.server for one in ([run.script] if run.script is not None else run.calls)]
         state, waiting = self._services.scripts.describe(run.id)
         open_calls = [*(_describe_running(one) for one in running if one.script_place), *waiting]
+        asked = self._list_asked(run.id) if state else []
         data = {
             "id": run.id,
             "record": run.script.id if run.script is not None else None,
@@ -144,6 +194,7 @@ class _RunViews:
             "calls": calls,
             "state": state,
             "running": open_calls,
+            "asked": asked,
             "outcome": self._find_outcome(run.id) if state else None,
             "differences": list(replayed.differences) if replayed is not None else None,
         }
@@ -160,6 +211,7 @@ class _RunViews:
             rows=rows,
             waits=group_running(open_calls),
             questions=self._find_questions(run.id),
+            forms=[show_question(one, (drafts or {}).get(one["key"])) for one in asked],
             inputs=find_inputs(run.script),
             replayed=replayed,
             wrong=wrong,

@@ -21,7 +21,10 @@ from tests.client.reaching import text
 from tests.hubs import MODERN, Hub
 from tests.interaction.programs import Hub as RunningHub
 from tests.interaction.programs import running_hub
+from tests.scripting.closing import ended
+from tests.scripting.hubs import script
 from tests.waiting import until
+from tests.web.browsing import read_json
 
 STATEFUL = Path(__file__).with_name("stateful_server.py")
 COMMAND = (sys.executable, "-S", str(STATEFUL))
@@ -104,6 +107,30 @@ def test_callers_without_a_session_share_one_process(mounted: Callable[..., Stat
     asked = server.hub.modern("stateful", "tools/call", {"name": "count"}, {"elicitation": {}}).text.split()[1]
     assert [*numbers, int(modern), int(asked)] == [1, 2, 3, 4]
     assert server.count(server.open())[1] == 1
+
+
+def test_calls_of_a_script_without_forms_share_one_process_and_the_page_answers_its_question(
+    mounted: Callable[..., Stateful],
+) -> None:
+    """A client that shows no questions does not make the hub start a process for each of the calls at the same time."""
+    server = mounted(listing={"scripts": "also"})
+    hub = server.hub
+    hub.catalogue.hub.gate.wait_seconds = 0.0
+    code = (
+        "import asyncio\nimport stateful\n"
+        "counted = await asyncio.gather(*[stateful.count() for _ in range(8)])\n[await stateful.ask(), *counted]"
+    )
+    waits = script(hub, "stateful", code)
+    assert waits.result["isError"] and "1 question of a tool has no answer yet" in waits.text
+    run = waits.text.partition("(run ")[2].partition(")")[0]
+    headers = {"Authorization": f"Bearer {hub.token}", "Accept": "application/json"}
+    (asked,) = read_json(hub.client.get(f"/activity/runs/{run}.json", headers=headers))["asked"]
+    assert (asked["name"], asked["message"]) == ("stateful.ask", "Who?")
+    form = {"do": "answer", "action": "accept", "question": asked["key"], "content": '{"name": "Ann"}'}
+    assert hub.client.post(f"/activity/runs/{run}", data=form, headers=headers).status_code == 200
+    name, *counted = (one.split() for one in ended(hub, run).value)
+    assert name[1] == "Ann" and sorted(int(number) for _, number in counted) == [*range(1, 9)]
+    assert {process for process, _ in counted} == {name[0]}
 
 
 def test_the_process_of_a_session_ends_with_the_session(mounted: Callable[..., Stateful]) -> None:
