@@ -166,7 +166,7 @@ def test_the_entry_that_documentation_prints_is_mounted_from_its_file(tmp_path: 
         (("npx -y @example/server",), "mcp+npx://@example/server"),
         (("uvx", "example-server"), "mcp+uvx://example-server"),
         (("--", "node", "a b.js", "100%"), "mcp+stdio:node 'a b.js' 100%25"),
-        (("--", "/opt/a:b", "c"), "mcp+stdio:/opt/a:b c"),
+        (("--", "/srv/a:b", "c"), "mcp+stdio:/srv/a:b c"),
         (("--", "npx pkg entry.json"), "mcp+npx://pkg?launch.arg=entry.json"),
         (("mcp+stdio:node a.js",), "mcp+stdio:node a.js"),
     ],
@@ -181,7 +181,7 @@ def test_a_command_line_is_mounted_as_it_is_typed(tmp_path: Path, words: tuple[s
     ("words", "expected"),
     [
         (("https://mcp.example/mcp", "extra"), "expected one address, got 2 words: https://mcp.example/mcp extra"),
-        (("mcp+npx://pkg", "/tmp/x"), "if it is a program, write -- before its command line"),
+        (("mcp+npx://pkg", "/srv/x"), "if it is a program, write -- before its command line"),
         (("mcp+stdio:node", "a.js"), 'patchbay mount own "mcp+stdio:node a.js"'),
         (("@work", "extra"), "expected one address"),
         (("./entry.json", "extra"), "expected one address"),
