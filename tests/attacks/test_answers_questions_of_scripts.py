@@ -29,7 +29,7 @@ from patchbay.scripting.suspended_runs import (
     SuspendedRuns,
 )
 from patchbay.scripting.suspension import BudgetLeft, Suspension, WaitingCall
-from patchbay.scripting.tool_questions import add_answers
+from patchbay.scripting.tool_questions import merge_answers
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SCRIPT_RUN
 from tests.access.team import new_key, set_grants, team_hub
@@ -223,7 +223,7 @@ def test_the_first_answer_counts_and_is_sealed() -> None:
 
 def test_a_later_answer_to_several_questions_leaves_the_answers_that_came_first() -> None:
     first, later = {"action": "accept", "content": {"name": "Ann"}}, {"action": "decline"}
-    found = add_answers({"1": {"ask-1": first}}, {"1": {"ask-1": later, "ask-2": later}, "2": {"ask-1": later}})
+    found = merge_answers({"1": {"ask-1": first}}, {"1": {"ask-1": later, "ask-2": later}, "2": {"ask-1": later}})
     assert found == {"1": {"ask-1": first, "ask-2": later}, "2": {"ask-1": later}}
 
 

@@ -160,8 +160,14 @@ class _RunViews:
         return (own == owner != LOCAL_ID) or (is_operator and owner in (LOCAL_ID, OPERATOR_ID))
 
     def _list_asked(self, id: str) -> list[dict[str, Any]]:
-        """Return the open questions of the tools of a run, for its caller; none for any other reader."""
-        found, until = self._services.scripts.find_questions(id) if self._is_caller(id) else ({}, 0.0)
+        """Return the open questions of the tools of a run, for its caller; none for any other reader.
+
+        A run whose record was changed has none: its page tells that, and can cancel it.
+        """
+        try:
+            found, until = self._services.scripts.find_questions(id) if self._is_caller(id) else ({}, 0.0)
+        except ToolFailed:
+            return []
         return [describe_question(key, one, until) for key, one in found.items()]
 
     def _find_text(self, script: Record | None, hides_contents: bool) -> str | None:

@@ -132,7 +132,7 @@ def test_a_run_without_a_decision_in_time_says_so(tmp_path: Path) -> None:
         approvals = found.app.parts.dispatcher.services.approvals
         later = approvals.now() + APPROVAL_SECONDS + 1
         approvals.now = lambda: later
-        assert "There was no decision or answer in time." in Reader(read(found, f"/activity/runs/{run}")).text
+        assert "There was no decision, answer or account in time." in Reader(read(found, f"/activity/runs/{run}")).text
     finally:
         found.close()
 
