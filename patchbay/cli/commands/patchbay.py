@@ -85,7 +85,7 @@ HUB = {
     ),
     "runs": LateCommand(
         "patchbay.cli.commands.script_runs:runs_group",
-        "Show or cancel a run of a script that waits for a person.",
+        "List the runs of scripts that waited, and show or cancel one.",
     ),
     "worker": LateCommand(
         "patchbay.cli.commands.stores.worker:worker_command",
@@ -173,7 +173,7 @@ HUB = {
     ),
     "people": LateCommand(
         "patchbay.cli.commands.people:people",
-        "List or remove the accounts of people, and withdraw invitations.",
+        "List or remove the accounts of people; withdraw invitations.",
     ),
     "client": LateCommand(
         "patchbay.cli.commands.program_clients:client_command",

@@ -71,7 +71,7 @@ def invite_command(context: click.Context, /, name: str, at: str, provider: str 
     ),
 )
 def people() -> None:
-    """List or remove the accounts of people, and withdraw invitations."""
+    """List or remove the accounts of people; withdraw invitations."""
 
 
 @people.command("list", epilog=exit_codes.with_examples("patchbay people list"))

@@ -64,7 +64,7 @@ WAITING_RUN = f"{exit_codes.RELEASE}, and a script that waits"
     ),
 )
 def runs_group() -> None:
-    """List the runs of scripts that waited for a person, and show or cancel one.
+    """List the runs of scripts that waited, and show or cancel one.
 
     RUN is the id that `patchbay run` and `patchbay runs list` show.
     """
