@@ -125,7 +125,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             *("patchbay.scripting.front.runs_of", "patchbay.scripting.saved.script_arguments"),
             *("patchbay.scripting.replay.RecordedResult", "patchbay.scripting.replay.replay_run"),
         ),
-        "patchbay/web/operator/script_trials.py": (
+        "patchbay/web/scripts/script_trials.py": (
             "patchbay.scripting.front.script_server",
             *("patchbay.scripting.modules.describe_tools", "patchbay.scripting.modules.modules_of"),
         ),

@@ -22,7 +22,6 @@ from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.access.usage import CallerNumbers, usage_blueprint
 from patchbay.web.access.webhooks import webhooks_blueprint
 from patchbay.web.activity.activity import activity_blueprint
-from patchbay.web.activity.script_run_list import script_run_list_blueprint
 from patchbay.web.activity.usage import use_blueprint
 from patchbay.web.api.blobs import uploads_blueprint
 from patchbay.web.api.content import content_blueprint
@@ -47,7 +46,6 @@ from patchbay.web.openapi.document import add_json_addresses, openapi_blueprint
 from patchbay.web.openapi.json_links import add_prefix_to_links
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.pins import pins_blueprint
-from patchbay.web.operator.script_trials import script_trials_blueprint
 from patchbay.web.operator.secrets import secrets_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.attention import Attention
@@ -55,7 +53,6 @@ from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.hub import hub_blueprint
 from patchbay.web.pages.nodes import nodes_blueprint
 from patchbay.web.pages.schedules import list_failed_schedules, schedules_blueprint
-from patchbay.web.pages.script_runs import script_runs_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
@@ -68,6 +65,9 @@ from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
 from patchbay.web.rooms.rooms import rooms_blueprint
+from patchbay.web.scripts.script_run_list import script_run_list_blueprint
+from patchbay.web.scripts.script_runs import script_runs_blueprint
+from patchbay.web.scripts.script_trials import script_trials_blueprint
 from patchbay.web.servers.editing import editing_blueprint
 from patchbay.web.servers.icons import icons_blueprint
 from patchbay.web.servers.mcp import mcp_pages_blueprint

@@ -1,1 +1,1 @@
-"""The home page and its search, contents, and the pages of the hub itself: settings, nodes, schedules, variables."""
+"""The home page and its search, contents, public documents, and the hub: settings, nodes, schedules, variables."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.web.pages.answer_forms import MAX_CONTROLS, WHOLE, list_fields, read_fields
+from patchbay.web.scripts.answer_forms import MAX_CONTROLS, WHOLE, list_fields, read_fields
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -27,8 +27,9 @@ from patchbay.protocol.script_replays import ReplayedRun, find_script, repeat
 from patchbay.web.access.approval_words import describe_questions
 from patchbay.web.operator.changes import explain_refusal, find_author
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.run_questions import Draft, describe_question, read_answer, show_question
-from patchbay.web.pages.run_values import (
+from patchbay.web.rendering.plots import format_duration
+from patchbay.web.scripts.run_questions import Draft, describe_question, read_answer, show_question
+from patchbay.web.scripts.run_values import (
     describe_answer,
     describe_call,
     find_inputs,
@@ -36,7 +37,6 @@ from patchbay.web.pages.run_values import (
     list_lines,
     list_rows,
 )
-from patchbay.web.rendering.plots import format_duration
 from patchbay.web.site.answers import render_answer, wants_json
 from patchbay.web.site.site import Site
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchbay.errors import InvalidParams
-from patchbay.web.pages.answer_forms import AnswerField, list_fields, read_fields
+from patchbay.web.scripts.answer_forms import AnswerField, list_fields, read_fields
 
 if TYPE_CHECKING:
     from patchbay.scripting.tool_questions import OpenQuestion
