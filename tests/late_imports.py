@@ -123,7 +123,8 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/protocol/script_calls.py": ("patchbay.scripting.saved.run_saved",),
         "patchbay/protocol/script_replays.py": (
             *("patchbay.scripting.front.runs_of", "patchbay.scripting.saved.script_arguments"),
-            *("patchbay.scripting.replay.RecordedResult", "patchbay.scripting.replay.replay_run"),
+            *("patchbay.scripting.replay.RecordedResult", "patchbay.scripting.replay.find_refused"),
+            "patchbay.scripting.replay.replay_run",
         ),
         "patchbay/web/scripts/script_trials.py": (
             "patchbay.scripting.front.script_server",

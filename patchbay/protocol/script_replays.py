@@ -55,11 +55,12 @@ def repeat(services: HubServices, run: RunRecords) -> ReplayedRun:
     if arguments is None:
         raise InvalidParams(f"the record {record.id} has no script or no inputs; {NOT_KEPT}")
     from patchbay.scripting.front import runs_of
-    from patchbay.scripting.replay import RecordedResult, replay_run
+    from patchbay.scripting.replay import RecordedResult, find_refused, replay_run
 
     # A call that ended with a question of its tool was made again with the answer: that record has the result.
     own = [one for one in run.calls if one.depth == 1 and one.outcome != ASKED["resultType"]]
     recorded = [RecordedResult(f"{one.server}.{one.name}", one.line, one.arguments, _result_of(one)) for one in own]
+    recorded += find_refused(server, record.answer)
     call = Call(
         server.name,
         {},

@@ -28,6 +28,10 @@ from patchbay.scripting.values import size_of, text_of, value_of
 
 MAX_SLEEP_SECONDS = 3600.0
 
+NOT_RUN = "did not run"
+APPROVAL_REFUSED = "its approval was refused"
+"""What the failure of a call says that a person refused: a repeated run says the same."""
+
 MAX_QUESTION_ROUNDS = 10
 """How often one call may end with questions of its tool."""
 
@@ -184,7 +188,7 @@ class ScriptCalls:
         """Let a call that waited fail without being made; `take_answers` has it. A person may have refused it."""
         # A tool that asked a question has run up to it; a call that lacks an account was not made.
         has_run = planned.rounds > 0 and planned.account is None
-        what = "asked a question, and did not go on" if has_run else "did not run"
+        what = "asked a question, and did not go on" if has_run else NOT_RUN
         planned.is_refused, planned.has_failed = is_refused, True
         planned.question, planned.asked, planned.arguments, planned.written = None, {}, {}, None
         planned.answer = _failure(f"{planned.name}: {what}: {reason}")

@@ -16,11 +16,17 @@ from patchbay.catalogue.servers.server import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
 from patchbay.events import Data, Done
+from patchbay.scripting.calls import APPROVAL_REFUSED, NOT_RUN
 from patchbay.scripting.limits import LimitReached
+from patchbay.scripting.modules import find_function, modules_of
 from patchbay.scripting.runs import ScriptRuns
 
 MAX_SHOWN_CHARACTERS = 200
 """Characters of the arguments of a call, and of a value, in a sentence about a difference."""
+
+
+REFUSED_RESULT = {"content": [{"type": "text", "text": f"{NOT_RUN}: {APPROVAL_REFUSED}"}], "isError": True}
+"""What a refused call has in place of a recorded result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,21 @@ def replay_run(runs: ScriptRuns, server: Server, call: Call, recorded: Sequence[
     if not hub.is_partial:
         hub.note_missing()
     return Replay(value, failure, tuple(hub.differences), hub.is_partial)
+
+
+def find_refused(server: Server, answer: Any) -> list[RecordedResult]:
+    """Return the calls that a person refused, from the recorded answer of a run: they have no records of their own."""
+    value = answer.get("structuredContent") if isinstance(answer, Mapping) else None
+    rows = value.get("calls") if isinstance(value, Mapping) else None
+    refused = [one for one in rows or () if one.get("refused")]
+    modules = modules_of(server) if refused else None
+    found = []
+    for one in refused:
+        function = find_function(modules, one["tool"]) if modules is not None else None
+        if function is not None:
+            tool = function[0]
+            found.append(RecordedResult(f"{tool.server}.{tool.descriptor.name}", one["line"], None, REFUSED_RESULT))
+    return found
 
 
 def _shown(arguments: Mapping[str, Any] | None) -> str:

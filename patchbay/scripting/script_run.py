@@ -31,7 +31,7 @@ from patchbay.activation import PAUSE, Call, CancelFlag, Events, slices
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Event
-from patchbay.scripting.calls import InnerCall, PlannedCall, RehearsalEnded, ScriptCalls, TakeApproval
+from patchbay.scripting.calls import APPROVAL_REFUSED, InnerCall, PlannedCall, RehearsalEnded, ScriptCalls, TakeApproval
 from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
 from patchbay.scripting.following import outcome_events, with_calls
 from patchbay.scripting.interpreters import Interpreter
@@ -401,7 +401,7 @@ class ScriptRun:
             if one.account is not None and str(one.id) in resumed.answers:
                 self._calls.fail_waiting(one.id, planned, DECLINED, is_refused=True)
             elif state == REFUSED:
-                self._calls.fail_waiting(one.id, planned, "its approval was refused", is_refused=True)
+                self._calls.fail_waiting(one.id, planned, APPROVAL_REFUSED, is_refused=True)
             elif state == EXPIRED:
                 self._calls.fail_waiting(one.id, planned, "its approval has expired")
             elif found is None or self._has_changed(one.name, tool):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from patchbay.errors import InvalidParams
 from patchbay.protocol.script_replays import ReplayedRun, repeat, replay_run
 from patchbay.scripting.replay import Replay
 from tests.hubs import Hub
+from tests.scripting.closing import close_issues, closing_hub, decide, ended, waiting
+from tests.scripting.closing import words as closed
 from tests.scripting.hubs import SCRIPTED, script
 
 CODE = """import asyncio
@@ -62,6 +65,20 @@ def test_an_unchanged_run_has_no_difference_and_makes_no_call(hub: Hub) -> None:
     before = len(hub.activity.recent(Filter(server="git"), 1000).records)
     assert repeated(hub, run).differences == ()
     assert len(hub.activity.recent(Filter(server="git"), 1000).records) == before
+
+
+def test_a_run_with_a_refused_call_has_no_difference(tmp_path: Path) -> None:
+    found = closing_hub(tmp_path, activity_contents="keep")
+    try:
+        close_issues(found, tmp_path, count=3)
+        asked = waiting(found)[0]
+        decide(found, asked["question"], "ticked", call_1="on", call_2="on")
+        assert sum(one.get("refused", False) for one in ended(found, asked["run"]).calls) == 1
+        replayed = replay_run(found.app.parts.dispatcher.services, asked["run"])
+        assert (replayed.differences, replayed.is_partial) == ((), False)
+        assert closed(tmp_path) == ["1", "2"]
+    finally:
+        found.close()
 
 
 def test_a_run_with_inputs_and_one_that_fails_are_repeated(hub: Hub) -> None:
