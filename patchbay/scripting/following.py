@@ -153,13 +153,14 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, call: Call) -> str:
             f"{calls} an approval, and there is no decision yet. An administrator can decide"
             f" on the page /approvals of this hub {end}"
         )
-    state = runs.read(head.id)
+    lacking = runs.lacking_accounts(head)
+    state = runs.read(head.id)  # last, so that a run that has ended meanwhile is not told to wait
     if state is not None and state.outcome is not None:
         return ""
     if state is not None and head.waits_for_answers(now):
         count = len(open_questions(runs.open(state)[0], runs.open_answers(state)))
         waits.append(f"{_describe_questions(count, head, call)} {end}")
-    if state is not None and (lacking := runs.lacking_accounts(head)):
+    if state is not None and lacking:
         browser = f"in a browser in which you are signed in to the hub, {end}"
         for page in pages_of(runs.open(state)[0], lacking).values():
             waits.append(f"{page.params['message']} Open {page.params['url']} {browser}")
