@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from collections.abc import Callable
@@ -11,10 +10,9 @@ from pathlib import Path
 
 from benchmarks.load import LoadResult
 from benchmarks.processes import find_descendants
+from patchbay.processes.processor_clock import ProcessorClock
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-
-_LIBRARY = ctypes.CDLL(None)
 
 IDLE_SECONDS, IDLE_TICKS = 0.2, 1
 """A server is idle when it takes at most so many ticks in so many seconds."""
@@ -58,13 +56,10 @@ def wait_until_idle(pid: int) -> None:
 def _seconds_of(pid: int) -> float:
     """Return the processor time of a process, to the nanosecond, and that of its reaped children, to the tick.
 
-    Sources: `man 3 clock_getcpuclockid`; `man 5 proc_pid_stat`, fields 16 and 17.
+    Source: `man 5 proc_pid_stat`, fields 16 and 17.
     """
-    clock = ctypes.c_int()
-    if _LIBRARY.clock_getcpuclockid(pid, ctypes.byref(clock)):
-        return 0.0  # it has just ended
+    own = ProcessorClock(pid).nanoseconds() / 1e9
     try:
-        own = time.clock_gettime(clock.value)
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has just ended
         return 0.0

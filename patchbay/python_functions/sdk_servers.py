@@ -47,7 +47,7 @@ class SdkServers:
         return next((_run_command(path) for path, _ in self._made.values()), "")
 
     def is_private(self, function: FunctionNode) -> bool:
-        """Whether a function stands beside the entries of such a server and is none of them."""
+        """Whether other functions of the file are entries of such a server, and this one is not."""
         return self._decorates and not self._marks(function)
 
     def explain(self, function: FunctionNode) -> str:

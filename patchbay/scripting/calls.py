@@ -125,7 +125,7 @@ class PlannedCall:
         """Return a call that is not made as the result of a rehearsal shows it: its tool, its digest, its arguments."""
         tool = self.tool
         named = {"tool": self.name, "line": self.line, "digest": tool.descriptor.digest}
-        return {**named, "name": f"{tool.server}.{tool.descriptor.name}", "arguments": self.arguments}
+        return {**named, "name": tool.title, "arguments": self.arguments}
 
     def row(self) -> dict[str, Any]:
         """Return the call as the result of the run shows it."""

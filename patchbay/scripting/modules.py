@@ -33,6 +33,11 @@ class ScriptTool:
     pinned: Server | None = None
 
     @property
+    def title(self) -> str:
+        """The server and the tool, for people and in records."""
+        return f"{self.server}.{self.descriptor.name}"
+
+    @property
     def only_reads(self) -> bool:
         """Whether the tool says that it changes nothing. A toolset may only be stricter about it than the origin."""
         hints = self.descriptor.wire.get("annotations")

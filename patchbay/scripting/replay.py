@@ -148,14 +148,11 @@ def find_refused(server: Server, answer: Any) -> list[RecordedResult]:
     value = answer.get("structuredContent") if isinstance(answer, Mapping) else None
     rows = value.get("calls") if isinstance(value, Mapping) else None
     refused = [one for one in rows or () if one.get("refused")]
-    modules = modules_of(server) if refused else None
-    found = []
-    for one in refused:
-        function = find_function(modules, one["tool"]) if modules is not None else None
-        if function is not None:
-            tool = function[0]
-            found.append(RecordedResult(f"{tool.server}.{tool.descriptor.name}", one["line"], None, REFUSED_RESULT))
-    return found
+    if not refused:
+        return []
+    modules = modules_of(server)
+    functions = [(find_function(modules, one["tool"]), one["line"]) for one in refused]
+    return [RecordedResult(one[0].title, line, None, REFUSED_RESULT) for one, line in functions if one is not None]
 
 
 def _shown(arguments: Mapping[str, Any] | None) -> str:

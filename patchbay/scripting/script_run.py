@@ -449,7 +449,7 @@ def _waiting_call(id: int, planned: PlannedCall) -> WaitingCall:
         planned.name,
         planned.line,
         planned.arguments,
-        title=f"{planned.tool.server}.{planned.tool.descriptor.name}",
+        title=planned.tool.title,
         approval=planned.approval,
         written=planned.written,
         questions={key: {"method": one.method, "params": dict(one.params)} for key, one in planned.asked.items()},

@@ -208,11 +208,15 @@ class RunState:
 
 
 class _Reply(NamedTuple):
-    """What a caller replied: answers by call, whether all questions have one now, and the accounts still needed."""
+    """What a caller replied: all answers now, whether all questions have one, and the accounts still needed."""
 
     answers: Answers
     is_answered: bool
     accounts: str
+
+
+FindChanges = Callable[[RunState, RunHead, Answers], _Reply | None]
+"""Returns what a reply changes, from the state, the head and the known answers of a run; None for nothing."""
 
 
 class SuspendedRuns:
@@ -374,10 +378,9 @@ class SuspendedRuns:
         ToolFailed for more than MAX_ANSWER_BYTES.
         """
 
-        def find_changes(state: RunState, now: RunHead) -> _Reply | None:
+        def find_changes(state: RunState, now: RunHead, known: Answers) -> _Reply | None:
             if not now.waits_for_answers(self.approvals.now()):
                 return None
-            known = self.open_answers(state)
             given = merge_answers(known, answers)
             if given == known:
                 return None
@@ -392,17 +395,17 @@ class SuspendedRuns:
         Returns False if the run waits for none of these any more. Raises ToolFailed.
         """
 
-        def find_changes(state: RunState, now: RunHead) -> _Reply | None:
+        def find_changes(state: RunState, now: RunHead, known: Answers) -> _Reply | None:
             needed = read_accounts(now.accounts)
             left = [one for one in needed if one not in declined]
             if left == needed or state.owner or self.approvals.now() >= now.until:
                 return None
-            calls = decline_calls(self.open(state)[0], declined)
-            return _Reply(calls, is_answered=now.is_answered, accounts=write_accounts(left))
+            given = {**known, **decline_calls(self.open(state)[0], declined)}
+            return _Reply(given, is_answered=now.is_answered, accounts=write_accounts(left))
 
         return self._reply(head, find_changes)
 
-    def _reply(self, head: RunHead, find_changes: Callable[[RunState, RunHead], _Reply | None]) -> bool:
+    def _reply(self, head: RunHead, find_changes: FindChanges) -> bool:
         """Store what a caller replies to what a run waits for, beside earlier replies; another one may come meanwhile.
 
         `find_changes` returns None where the run does not wait for it any more; this returns False then.
@@ -413,10 +416,10 @@ class SuspendedRuns:
             now = state.head if state is not None else None
             if state is None or now is None or now.number != head.number:
                 return False
-            reply = find_changes(state, now)
+            reply = find_changes(state, now, self.open_answers(state))
             if reply is None:
                 return False
-            data = dump_json({**self.open_answers(state), **reply.answers})
+            data = dump_json(reply.answers)
             if len(data) > MAX_ANSWER_BYTES:
                 raise ToolFailed(
                     f"the answers have {len(data)} bytes; at most {MAX_ANSWER_BYTES} are kept for a script"

@@ -83,7 +83,7 @@ def visit(context) -> str:
 
 
 def endless(context) -> str:
-    """Ask for ever."""
+    """Ask again after each answer."""
     while True:
         context.elicit("Again?", FORM)
 

@@ -104,6 +104,11 @@ _RUN_INPUT: dict[str, Any] = {
     "additionalProperties": False,
 }
 
+_PLACE_OF_CALL: dict[str, Any] = {
+    "tool": {"type": "string", "description": "The module and the function."},
+    "line": {"type": "integer", "description": "The line of the script."},
+}
+
 _RUN_OUTPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -114,8 +119,7 @@ _RUN_OUTPUT: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "tool": {"type": "string", "description": "The module and the function."},
-                    "line": {"type": "integer", "description": "The line of the script."},
+                    **_PLACE_OF_CALL,
                     "ms": {"type": "number", "description": "The duration in milliseconds."},
                     "failed": {"type": "boolean", "description": "Whether the call failed."},
                     "refused": {
@@ -133,8 +137,7 @@ _RUN_OUTPUT: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "tool": {"type": "string", "description": "The module and the function."},
-                    "line": {"type": "integer", "description": "The line of the script."},
+                    **_PLACE_OF_CALL,
                     "name": {"type": "string", "description": "The server and the tool."},
                     "digest": {"type": "string", "description": "The digest of the tool."},
                     "arguments": {"type": "object", "description": "The exact arguments."},

@@ -224,7 +224,7 @@ def _check_program(name: str, words: Sequence[str]) -> None:
 
 
 def _find_path(text: str) -> Path | None:
-    """Return the file or the folder at the path that a text is; None if there is none."""
+    """Return the file or the folder whose path is this text; None for a text that names neither."""
     try:
         path = Path(text).expanduser()
         return path if path.exists() else None

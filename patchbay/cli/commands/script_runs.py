@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from functools import wraps
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from patchbay.cli.completion.values import complete_address
 from patchbay.cli.records.output import FailureCounter, Style
 from patchbay.cli.running_hub import find_running_hub
 from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.local_times import format_local_clock
 from patchbay.cli.terminal.messages import write_note
 from patchbay.cli.typed_addresses import complete_reference, with_headers
 from patchbay.client.addresses.address import parse_address
@@ -195,13 +195,9 @@ def cancel_command(work: ClientSession, /, run: str, address: str | None) -> Non
 def _make_row(found: dict[str, Any]) -> Record:
     """Return the record of a run in the list, with its text for people."""
     script = f"{found['tool']} of {found['server'] or 'all servers'}"
-    state = f"waits for a person until {_clock(found['until'])}" if found["until"] else found["state"]
-    text = f"{found['id']}  {script}, by {found['caller']} at {_clock(found['began'])}: {state}"
+    state = f"waits for a person until {format_local_clock(found['until'])}" if found["until"] else found["state"]
+    text = f"{found['id']}  {script}, by {found['caller']} at {format_local_clock(found['began'])}: {state}"
     return {"type": "script_run", "run": found["id"], **{name: found[name] for name in _LISTED}, "text": text}
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
 def _state_of(found: dict[str, Any]) -> str:

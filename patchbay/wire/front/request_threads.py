@@ -1,11 +1,11 @@
 """Runs requests: a few at a time while they use the processor, many while they wait for something.
 
-Threads that run at the same time wait for each other's interpreter lock, up to 5 ms for each of them, so FEW requests
-run at once, on the threads of the web server that bring them, and the others wait for a moment: a quick one needs much
-less. When requests wait although the process does not use a processor, those that run wait themselves, for a tool or
-another server; then the limit rises, and further threads run the others. `SPARE_WEB_THREADS` of the web server's
-threads never run a request: they take new requests, bodies and events of connections, which is quick. A further thread
-sleeps until it gets a request; the thread that became idle last gets the next one.
+Threads that run at the same time wait for each other's interpreter lock, up to 5 ms for each of them, so at most
+MAX_BUSY_REQUESTS run at once, on the threads of the web server that bring them, and the others wait for a moment: a
+quick one needs much less. When requests wait although the process does not use a processor, those that run wait
+themselves, for a tool or another server; then the limit rises, and further threads run the others. `SPARE_WEB_THREADS`
+of the web server's threads never run a request: they take new requests, bodies and events of connections, which is
+quick. A further thread sleeps until it gets a request; the thread that became idle last gets the next one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from patchbay.wire.front.event_loop import EventLoop
 
 log = logging.getLogger(__name__)
 
-FEW = 3
+MAX_BUSY_REQUESTS = 3
 """Requests that run at once in a worker that uses a processor."""
 
 SPARE_WEB_THREADS = 1
 """Threads of the web server that run no request."""
 
 LOOK_SECONDS = 0.004
-"""Seconds between two looks at what runs and what waits, while more than FEW requests are there."""
+"""Seconds between two looks at what runs and what waits, while more than MAX_BUSY_REQUESTS requests are there."""
 
 BUSY_SHARE, QUICK_SECONDS = 0.5, 0.004
-"""A worker that uses this share of a processor, with requests that take no longer on average, runs FEW at once."""
+"""A worker that uses this share of a processor, with requests that take no longer on average, runs at most
+MAX_BUSY_REQUESTS at once."""
 
 FULL_SHARE, FALL = 0.9, 8
 """From this share of a processor on, further threads bring nothing: the limit falls by one of FALL at each look."""
@@ -47,7 +48,7 @@ class RequestThreads:
 
     def __init__(self, most: int, loop: EventLoop) -> None:
         self.loop = loop
-        self.on_web_threads = min(most, FEW)
+        self.on_web_threads = min(most, MAX_BUSY_REQUESTS)
         self._most = most
         self._limit = self.on_web_threads
         self._on_web = 0
@@ -117,7 +118,7 @@ class RequestThreads:
             self._started += 1
         else:
             self._idle.pop().give(work)
-        if self._running > FEW:
+        if self._running > MAX_BUSY_REQUESTS:
             self._watch()
         return is_new
 
@@ -172,12 +173,12 @@ class RequestThreads:
             elif ended and share >= FULL_SHARE:
                 self._limit = max(self.on_web_threads, self._limit - 1 - self._limit // FALL)
             else:  # at most twice as many, because one look can be wrong on a machine with other work
-                more = min(len(self._queue), max(self._running, FEW))
+                more = min(len(self._queue), max(self._running, MAX_BUSY_REQUESTS))
                 self._limit = min(self._most, max(self._limit, self._running + more))
             begun = [self._queue.popleft() for _ in range(min(len(self._queue), self._limit - self._running))]
             new = [work for work in begun if self._hand_over(work)]
             self._seen = (now, used, self._ended)
-            self._is_watched = bool(self._queue) or (ended > 0 and self._running > FEW)
+            self._is_watched = bool(self._queue) or (ended > 0 and self._running > MAX_BUSY_REQUESTS)
             if self._is_watched:
                 self.loop.call_later(LOOK_SECONDS, self.look)
         if new:

@@ -14,7 +14,7 @@ import pytest
 
 from patchbay.wire.front import request_threads
 from patchbay.wire.front.event_loop import EventLoop
-from patchbay.wire.front.request_threads import FEW, SPARE_WEB_THREADS, RequestThreads
+from patchbay.wire.front.request_threads import MAX_BUSY_REQUESTS, SPARE_WEB_THREADS, RequestThreads
 from tests.waiting import until
 from tests.wire.front.blocking import Blocking
 
@@ -23,7 +23,7 @@ BOUND = 60.0
 
 @pytest.fixture
 def one_on_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_threads, "FEW", 1)
+    monkeypatch.setattr(request_threads, "MAX_BUSY_REQUESTS", 1)
 
 
 def occupy(threads: RequestThreads, work: Blocking) -> threading.Thread:
@@ -236,7 +236,7 @@ def test_quick_requests_that_use_the_processor_run_few_at_a_time() -> None:
     load = Load(RequestThreads(50, EventLoop()))
     until(lambda: load.done > 500, "many requests")
     load.end()
-    assert 1 <= load.most <= FEW
+    assert 1 <= load.most <= MAX_BUSY_REQUESTS
 
 
 def raise_limit(threads: RequestThreads, blocking: Callable[[], Blocking]) -> None:
@@ -256,7 +256,7 @@ def test_the_limit_rises_while_requests_wait_and_falls_when_they_are_quick(
     raise_limit(threads, blocking)
     request.getfixturevalue("all_quick")
     load = Load(threads)
-    until(lambda: threads.limit == FEW, "the limit falls")
+    until(lambda: threads.limit == MAX_BUSY_REQUESTS, "the limit falls")
     load.end()
 
 
@@ -269,10 +269,15 @@ def test_one_look_lets_at_most_twice_as_many_run(
     many = [blocking() for _ in range(20)]
     for each in many:
         threading.Thread(target=threads.run, args=(each,), daemon=True).start()
-    until(lambda: sum(each.begun.is_set() for each in many) == FEW and threads.waiting == 20 - FEW, "a full queue")
+    until(
+        lambda: (
+            sum(each.begun.is_set() for each in many) == MAX_BUSY_REQUESTS and threads.waiting == 20 - MAX_BUSY_REQUESTS
+        ),
+        "a full queue",
+    )
     threads.loop.call(threads.look)
-    until(lambda: sum(each.begun.is_set() for each in many) == 2 * FEW, "twice as many")
-    assert (threads.limit, threads.waiting) == (2 * FEW, 20 - 2 * FEW)
+    until(lambda: sum(each.begun.is_set() for each in many) == 2 * MAX_BUSY_REQUESTS, "twice as many")
+    assert (threads.limit, threads.waiting) == (2 * MAX_BUSY_REQUESTS, 20 - 2 * MAX_BUSY_REQUESTS)
     for each in many:
         each.end.set()
 
@@ -285,5 +290,5 @@ def test_the_limit_falls_while_the_processor_is_used_up(
     monkeypatch.setattr(request_threads, "QUICK_SECONDS", 0.0)
     monkeypatch.setattr(request_threads, "FULL_SHARE", 0.0)
     load = Load(threads)
-    until(lambda: threads.limit == FEW, "the limit falls")
+    until(lambda: threads.limit == MAX_BUSY_REQUESTS, "the limit falls")
     load.end()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from patchbay.cli.completion.values import complete_approval
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.local_times import format_local_clock
 from patchbay.cli.terminal.messages import format_rows, make_printable
 from patchbay.client.errors import Unreachable
 
@@ -118,7 +118,7 @@ def _make_row(each: dict[str, Any]) -> tuple[str, ...]:
     if len(arguments) > MAX_ARGUMENT_CHARACTERS:
         arguments = arguments[:MAX_ARGUMENT_CHARACTERS] + "…"
     tool = f"{each['server']}.{each['tool']}"
-    asked = datetime.fromtimestamp(each["made"]).astimezone().strftime("%H:%M:%S")
+    asked = format_local_clock(each["made"])
     state = STATES[each["state"]] + (", from a rehearsal" if each["rehearsal"] else "")
     return each["id"], _asker(each), make_printable(tool), make_printable(arguments), asked, state
 

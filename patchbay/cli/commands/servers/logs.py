@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 import click
@@ -18,6 +17,7 @@ from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import list_servers, unknown_name
 from patchbay.cli.terminal.broken_pipe import watch_output
 from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.local_times import format_local_time
 from patchbay.cli.terminal.messages import make_printable, write_note
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
@@ -111,7 +111,7 @@ def describe_call(record: Record, as_json: bool) -> Iterator[str]:
     if as_json:
         yield json.dumps(record.to_json(), ensure_ascii=False)
         return
-    at = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    at = format_local_time(record.at)
     client = f"  {record.client}" if record.client else ""
     name = f"{record.server} {record.name}".strip()
     yield make_printable(f"{at}  {record.outcome:<10}  {record.ms:>8.1f} ms  {name}{client}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from patchbay.cli.completion.values import complete_server, complete_tool
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.local_times import format_local_time
 from patchbay.cli.terminal.messages import fail, format_rows, make_printable
 from patchbay.client.errors import Unreachable
 
@@ -97,9 +97,5 @@ def _wait(hub: RunningHub, server: str, tool: str, run: dict[str, Any]) -> dict[
 
 def _make_row(each: dict[str, Any]) -> tuple[str, ...]:
     last = each["runs"][0] if each["runs"] else None
-    ran = (_clock(last["due"]), last["outcome"]) if last is not None else ("never", "")
-    return each["server"], each["tool"], each["schedule"], each["timezone"], _clock(each["next"]), *ran
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    ran = (format_local_time(last["due"]), last["outcome"]) if last is not None else ("never", "")
+    return each["server"], each["tool"], each["schedule"], each["timezone"], format_local_time(each["next"]), *ran

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from difflib import unified_diff
 from typing import Any
 from urllib.parse import quote
@@ -33,6 +32,7 @@ from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import opened_catalogue
 from patchbay.cli.terminal.failures import exit_on_error
+from patchbay.cli.terminal.local_times import format_local_time
 from patchbay.cli.terminal.messages import format_rows, make_printable, quote_word
 from patchbay.client.addresses.targets import mask_url
 from patchbay.errors import ConfigError
@@ -199,7 +199,7 @@ def _roll_back(context: click.Context, name: str, version: str | None) -> None:
         undo = (
             f"patchbay rollback {quote_word(name)} {now.number}" if now.row else f"patchbay remove {quote_word(name)}"
         )
-        click.echo(f"{name} is as it was in version {target.number} ({_clock(target.at)}). Undo: {undo}")
+        click.echo(f"{name} is as it was in version {target.number} ({format_local_time(target.at)}). Undo: {undo}")
 
 
 @contextmanager
@@ -259,12 +259,8 @@ def _make_row(one: dict[str, Any]) -> tuple[str, ...]:
     mark = " (current)" if one["current"] else ""
     return (
         str(one["number"] or ""),
-        _clock(one["at"]),
+        format_local_time(one["at"]),
         make_printable(one["who"]),
         make_printable(one["why"]),
         version + mark,
     )
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
