@@ -91,10 +91,10 @@ class Exchange:
     """One request and its answer. The answer is sent by one thread at a time."""
 
     __slots__ = (
-        *("_arrived", "_added", "_taken", "_connection", "_waits", "_fault", "_is_begun", "_left", "_pieces"),
+        *("_arrived", "_added", "_taken", "_connection", "_waits", "_fault", "_is_begun", "_is_read_whole", "_left"),
         *("authority", "client", "expects", "has_left", "headers", "http_version", "is_answered", "is_complete"),
         *("keeps_alive", "method", "path", "proto", "query_string", "scheme", "server", "target"),
-        *("is_streamed", "lines", "others"),
+        *("_pieces", "is_streamed", "lines", "others"),
     )
 
     def __init__(self, connection: Wire) -> None:
@@ -105,7 +105,8 @@ class Exchange:
         self.target = b""
         self.lines: Pairs = []
         self.others: list[str] = []
-        self.expects = self.is_complete = self.is_answered = self.has_left = self._is_begun = self.is_streamed = False
+        self.expects = self.is_complete = self.is_answered = self.has_left = self.is_streamed = False
+        self._is_begun = self._is_read_whole = False
         self._pieces: deque[bytes] | tuple[()] = ()
         self._added = self._taken = 0  # bytes of the body; one thread counts each
         # One at most: threads share the list, and `pop` gives it to one of them.
@@ -151,8 +152,9 @@ class Exchange:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough of the body waits to be read."""
-        return self._added - self._taken >= MAX_ARRIVED_BYTES or len(self._pieces) > MAX_ARRIVED_PIECES
+        """Whether enough of the body waits to be read. For a reader of the whole body, all of it is enough."""
+        is_much = self._added - self._taken >= MAX_ARRIVED_BYTES or len(self._pieces) > MAX_ARRIVED_PIECES
+        return is_much and not self._is_read_whole
 
     def add(self, piece: bytes) -> None:
         """Take a piece of the body."""
@@ -190,6 +192,8 @@ class Exchange:
     # The front reads the body.
 
     def __call__(self) -> Result:
+        """Return the whole body, of any length: a caller that limits it has read Content-Length."""
+        self._is_read_whole = True
         return self._await(False)
 
     def __aiter__(self) -> Exchange:

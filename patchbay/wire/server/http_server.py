@@ -7,6 +7,7 @@ Source: https://man7.org/linux/man-pages/man7/epoll.7.html.
 from __future__ import annotations
 
 import logging
+import os
 import select
 import socket
 import threading
@@ -43,6 +44,8 @@ class HttpServer:
         self._is_full = False
         self._listening = listener.fileno()
         self._changed = threading.Condition()
+        self._end = os.eventfd(0)
+        self._running = 0  # threads
         host, port = listener.getsockname()[:2]
         self.name = f"{host}:{port}"
         listener.setblocking(False)
@@ -50,6 +53,8 @@ class HttpServer:
     def start(self) -> None:
         """Begin to serve."""
         self._epoll.register(self._listener, select.EPOLLIN | select.EPOLLET)
+        self._epoll.register(self._end, select.EPOLLIN)
+        self._running = self._threads
         for number in range(self._threads):
             threading.Thread(target=self._run, name=f"http-{number}", daemon=True).start()
 
@@ -63,10 +68,20 @@ class HttpServer:
                         connection.handle(events)
                     elif descriptor == listener:
                         self._accept()
+                    elif descriptor == self._end:
+                        self._leave()
+                        return
                 except Exception:
                     log.exception("a connection failed")
                     if connection is not None:
                         connection.give_up()
+
+    def _leave(self) -> None:
+        """Note that a thread ends; the last one closes what told it to."""
+        with self._changed:
+            self._running -= 1
+            if not self._running:
+                os.close(self._end)
 
     def _accept(self) -> None:
         with self._accepting:
@@ -157,6 +172,7 @@ class HttpServer:
             connection.end_if_idle()
 
     def wait_closed(self) -> None:
-        """Wait until all connections are closed."""
+        """Wait until all connections are closed, and end the threads. Call it once, after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._connections)
+        os.eventfd_write(self._end, 1)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 import pytest
 
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.server.http_server import HttpServer
-from tests.waiting import BOUND
+from tests.waiting import BOUND, until
 
 Front = Callable[[Any, Any], None]
+
+event_loop = cache(EventLoop)
+"""One for all servers of the tests: it runs to the end of the process."""
 
 
 class Served:
@@ -22,9 +26,18 @@ class Served:
     def __init__(self, front: Front, most: int, clients: ExitStack, threads: int) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.address = listener.getsockname()
-        self.server = HttpServer(listener, front, threads=threads, most=most, loop=EventLoop())
+        self.server = HttpServer(listener, front, threads=threads, most=most, loop=event_loop())
         self.server.start()
         self._clients = clients
+        self._has_ended = False
+
+    def end(self) -> None:
+        """Stop the server, whose connections have to close; once."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.server.stop()
+            until(lambda: not self.server._connections, "the connections are closed")
+            self.server.wait_closed()
 
     def connect(self) -> socket.socket:
         """Open a connection, which ends with the test."""
@@ -72,5 +85,4 @@ def serve() -> Iterator[Callable[..., Served]]:
         yield start
         clients.close()
         for each in started:
-            each.server.stop()
-            each.server.wait_closed()
+            each.end()

@@ -18,6 +18,7 @@ from httptools import HttpRequestParser
 
 from patchbay.wire.requests.rsgi import ArrivingBody
 from patchbay.wire.server.connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_WAITING_REQUESTS
+from patchbay.wire.server.exchange import MAX_ARRIVED_PIECES
 from tests.waiting import BOUND, until
 from tests.wire.server.conftest import Served, read_all, read_until
 
@@ -207,6 +208,24 @@ def test_small_chunks_are_read_whole(serve: Serve) -> None:
     answer = serve(echo).ask(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
     assert statuses(answer) == [200]
     assert len(answer.partition(b"\r\n\r\n")[2]) == 20_000
+
+
+def test_a_body_whose_reader_takes_it_whole_arrives_whole(serve: Serve) -> None:
+    """More pieces than a reader of pieces lets wait arrive, each in a packet of its own."""
+    read = threading.Event()
+
+    def front(scope: Any, protocol: Any) -> None:
+        protocol().add_done_callback(lambda body: protocol.response_bytes(200, [], b"%d" % len(body.result())), None)
+        read.set()
+
+    client = serve(front).connect()
+    client.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+    assert read.wait(BOUND)
+    sent = b"1\r\na\r\n" * (MAX_ARRIVED_PIECES // 4)
+    for _ in range(8):
+        client.sendall(sent)
+    client.sendall(b"0\r\n\r\n")
+    assert read_until(client, b"%d" % (2 * MAX_ARRIVED_PIECES)).startswith(b"HTTP/1.1 200")
 
 
 def test_a_request_is_the_same_however_its_bytes_are_divided(serve: Serve) -> None:

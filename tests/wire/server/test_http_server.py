@@ -82,6 +82,19 @@ def test_a_connection_whose_answer_is_being_sent_is_not_idle(serve: Serve, monke
     assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
+def test_a_server_that_has_stopped_has_no_thread(serve: Serve) -> None:
+    """A process that starts and stops several servers does not collect their threads."""
+    before = set(threading.enumerate())
+    served = serve(echo)
+    own = [one for one in threading.enumerate() if one not in before and one.name.startswith("http-")]
+    assert len(own) == 3
+    assert served.ask(GET).startswith(b"HTTP/1.1 200")
+    served.end()
+    for thread in own:
+        thread.join(BOUND)
+        assert not thread.is_alive()
+
+
 def accepts(served: Served) -> bool:
     try:
         socket.create_connection(served.address, BOUND).close()
