@@ -21,7 +21,7 @@ from tests.interaction.programs import NODES, WORKERS
 from tests.locks import holding
 from tests.redises import RedisServer
 
-pytest_plugins = ["tests.full_runs", "tests.second_run"]
+pytest_plugins = ["tests.crashed_workers", "tests.full_runs", "tests.second_run"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
