@@ -13,7 +13,7 @@ import sys
 import threading
 import zlib
 from collections import OrderedDict
-from dataclasses import asdict
+from dataclasses import fields
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -76,7 +76,7 @@ class StoredDiscoveries:
         found = _parse(stored)
         if found is None:
             found = RECENT.read(row, source)
-            self._new[key] = asdict(found)
+            self._new[key] = _stored_form(found)
         elif at < self._store.now() - KEPT_SECONDS / 2:
             self._new[key] = stored
         return found
@@ -157,6 +157,17 @@ def discovery_topic() -> str | None:
     except OSError:
         return None
     return DISCOVERED + digest.hexdigest()[:32] if len(code) > 1 else None
+
+
+def _stored_form(found: Discovery) -> dict[str, Any]:
+    """Return a discovery as values for JSON. It is never changed, so that nothing in it is copied (`asdict` would)."""
+    lists = {"descriptors": map(_fields_of, found.descriptors), "problems": map(_fields_of, found.problems)}
+    return _fields_of(found) | {name: list(values) for name, values in lists.items()}
+
+
+def _fields_of(value: Discovery | Descriptor | Problem) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, without its cached properties."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _parse(stored: Any) -> Discovery | None:
