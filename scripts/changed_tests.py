@@ -125,7 +125,7 @@ class Sources:
     def _imports_of(self, module: Module) -> frozenset[str]:
         """Return the full names of what a module imports; each name is there with and without its last part."""
         if module.path not in self._imported:
-            names = {name for _, name in module.imports()}
+            names = {name for _, name, _ in module.imports()}
             self._imported[module.path] = frozenset(names | {name.rpartition(".")[0] for name in names})
         return self._imported[module.path]
 

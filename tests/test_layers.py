@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -177,7 +178,7 @@ def libraries_in_place(module: Module) -> list[Fault]:
     """Some libraries are known in one place only."""
     return [
         f"{module.path}:{line}: {name} may only be imported in {', '.join(places)}"
-        for line, name in module.imports()
+        for line, name, _ in module.imports()
         for library, places in ONLY_IN.items()
         if f"{name}.".startswith(f"{library}.") and not module.path.startswith((*places, "tests/"))
     ]
@@ -188,6 +189,8 @@ def environment_in_settings(module: Module) -> list[Fault]:
     if module.path == "patchbay/settings.py":
         return []
     readers = {"environ", "environb", "getenv", "getenvb", "putenv"}
+    if not any(name in module.text for name in readers):
+        return []
     faults = [
         f"{module.path}:{node.lineno}: os.{node.attr} belongs in settings.py"
         for node in ast.walk(module.tree)
@@ -196,32 +199,24 @@ def environment_in_settings(module: Module) -> list[Fault]:
         and isinstance(node.value, ast.Name)
         and node.value.id == "os"
     ]
-    named = [(line, name) for line, name in module.imports() if name.startswith("os.") and name[3:] in readers]
+    named = [(line, name) for line, name, _ in module.imports() if name.startswith("os.") and name[3:] in readers]
     return faults + [f"{module.path}:{line}: {name} belongs in settings.py" for line, name in named]
 
 
 def no_late_import(module: Module) -> list[Fault]:
     """No import inside a function but those of LATE_IMPORTS: a late import hides a circle."""
     return [
-        f"{module.path}:{inner.lineno}: import inside the function {node.name}"
-        for node in functions(module)
-        for inner in ast.walk(node)
-        if isinstance(inner, (ast.Import, ast.ImportFrom))
-        and not all((module.path, name) in LATE for name in imported_names(inner))
+        f"{module.path}:{line}: import of {name} inside the function {function}"
+        for line, name, function in module.imports()
+        if function and (module.path, name) not in LATE
     ]
-
-
-def imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """What one import statement imports, in full."""
-    prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-    return [prefix + alias.name for alias in node.names]
 
 
 def short_functions(module: Module) -> list[Fault]:
     """No function above the limit, from its `def` to its last line."""
     return [
         f"{module.path}:{node.lineno}: {node.name} has {lines} lines; the limit is {LONGEST_FUNCTION}"
-        for node in functions(module)
+        for node in module.functions()
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
     ]
 
@@ -236,17 +231,12 @@ def opening_docstring(module: Module) -> list[Fault]:
     return [] if ast.get_docstring(module.tree) else [f"{module.path}:1: no docstring"]
 
 
-def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function of a module, nested ones too."""
-    return (node for node in ast.walk(module.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-
-
 Rule = Callable[[Module], list[Fault]]
 ON_CODE: tuple[Rule, ...] = (down_only, fillers_apart, client_alone, environment_in_settings)
 ON_ALL: tuple[Rule, ...] = (
+    short_functions,
     libraries_in_place,
     no_late_import,
-    short_functions,
     has_precise_name,
     opening_docstring,
 )
@@ -256,32 +246,39 @@ ALL = (*CODE, "scripts/**/*.py", "benchmarks/**/*.py")
 TESTS = ("tests/**/*.py",)
 
 
+def rules_for(path: str) -> tuple[Rule, ...]:
+    """The rules for a module of this path. The first one needs its syntax tree, which the others then find there."""
+    if path.startswith("tests/"):
+        return ON_TESTS
+    return ON_ALL if path.startswith(("scripts/", "benchmarks/")) else (*ON_ALL, *ON_CODE)
+
+
 @cache
-def faults_by_rule(rules: tuple[Rule, ...], patterns: tuple[str, ...]) -> dict[Rule, str]:
-    """The faults of all modules under these patterns: each module is parsed once for all rules."""
-    found: dict[Rule, list[Fault]] = {rule: [] for rule in rules}
+def faults_by_rule(patterns: tuple[str, ...]) -> dict[Rule, str]:
+    """The faults of all modules under these patterns: each module is parsed once for all of its rules."""
+    found: dict[Rule, list[Fault]] = defaultdict(list)
     for module in read(*patterns):
-        for rule, faults in found.items():
-            faults += rule(module)
-        module.__dict__.pop("tree", None)  # the trees of all modules would fill the memory
+        for rule in rules_for(module.path):
+            found[rule] += rule(module)
+        vars(module).pop("tree")  # the trees of all modules would fill the memory
     return {rule: "\n".join(faults) for rule, faults in found.items()}
 
 
 @pytest.mark.parametrize("rule", ON_CODE, ids=lambda rule: rule.__name__)
 def test_the_code_keeps_the_rule(rule: Rule) -> None:
-    faults = faults_by_rule(ON_CODE, CODE)[rule]
+    faults = faults_by_rule(ALL)[rule]
     assert not faults, f"{rule.__doc__}\n{faults}"
 
 
 @pytest.mark.parametrize("rule", ON_ALL, ids=lambda rule: rule.__name__)
 def test_code_and_scripts_keep_the_rule(rule: Rule) -> None:
-    faults = faults_by_rule(ON_ALL, ALL)[rule]
+    faults = faults_by_rule(ALL)[rule]
     assert not faults, f"{rule.__doc__}\n{faults}"
 
 
 @pytest.mark.parametrize("rule", ON_TESTS, ids=lambda rule: rule.__name__)
 def test_tests_keep_the_rule(rule: Rule) -> None:
-    faults = faults_by_rule(ON_TESTS, TESTS)[rule]
+    faults = faults_by_rule(TESTS)[rule]
     assert not faults, f"{rule.__doc__}\n{faults}"
 
 
@@ -379,14 +376,7 @@ def test_each_rule_finds_what_breaks_it(rule: Rule, module: Module, line: int) -
 
 
 def test_every_late_import_of_the_list_is_still_there() -> None:
-    found = {
-        (module.path, name)
-        for module in read(*ALL)
-        for node in functions(module)
-        for inner in ast.walk(node)
-        if isinstance(inner, (ast.Import, ast.ImportFrom))
-        for name in imported_names(inner)
-    }
+    found = {(module.path, name) for module in read(*ALL) for _, name, function in module.imports() if function}
     assert found == LATE
 
 

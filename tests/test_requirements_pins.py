@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.checkout import ROOT
+from tests.source_modules import statements
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
@@ -43,7 +44,7 @@ def disagreements(ranges: list[Requirement], pinned: dict[str, Version]) -> list
 
 def imports(text: str) -> Iterator[tuple[int, str]]:
     """Line and top-level module of every import."""
-    for node in ast.walk(ast.parse(text)):
+    for node, _ in statements(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -68,13 +69,13 @@ def undeclared(declared: list[Requirement], *patterns: str) -> list[str]:
         if names & {canonicalize_name(distribution) for distribution in distributions}
     }
     paths = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
-    local = OURS | {path.stem for path in paths}
+    known = offered | OURS | {path.stem for path in paths} | sys.stdlib_module_names
     return [
         f"{path.relative_to(ROOT)}:{line}: {module} is not declared"
         for path in paths
         for text in [path.read_text("utf-8")]
         for line, module in imports(text)
-        if module not in offered | local | inline(text) | sys.stdlib_module_names
+        if module not in known and module not in inline(text)
     ]
 
 

@@ -30,13 +30,17 @@ def spelled_out(argument: ast.expr) -> bool:
 
 
 def literal_topics(module: Module) -> Iterator[str]:
+    if not any(f"{part}." in module.text for part in METHODS):
+        return
     for node in ast.walk(module.tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
-        part = ast.unparse(node.func.value).rpartition(".")[2].lstrip("_")
         first = node.args[0]
         keys = [key for key in first.keys if key is not None] if isinstance(first, ast.Dict) else [first]
-        if node.func.attr in METHODS.get(part, set()) and any(map(spelled_out, keys)):
+        if not any(map(spelled_out, keys)):
+            continue
+        part = ast.unparse(node.func.value).rpartition(".")[2].lstrip("_")
+        if node.func.attr in METHODS.get(part, set()):
             yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
 
 

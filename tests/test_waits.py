@@ -40,7 +40,7 @@ def find_sleeps(module: Module) -> list[int]:
     """Return the lines of calls of a `sleep`, of whatever module: time, asyncio, anyio."""
     return [
         node.lineno
-        for node in ast.walk(module.tree)
+        for node in (ast.walk(module.tree) if "sleep" in module.text else ())
         if isinstance(node, ast.Call)
         and (
             (isinstance(node.func, ast.Attribute) and node.func.attr == "sleep")
