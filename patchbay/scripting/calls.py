@@ -19,11 +19,11 @@ from patchbay.background import run_in_background
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Event, Pause, Progress, Question
 from patchbay.jsonrpc import load_json
-from patchbay.scripting.limits import Budget, LimitReached
+from patchbay.scripting.limits import Budget
 from patchbay.scripting.modules import ScriptTool
 from patchbay.scripting.stubs.functions import is_wrapped
 from patchbay.scripting.suspended_runs import Claim, LostClaim
-from patchbay.scripting.suspension import digest_of_call
+from patchbay.scripting.suspension import CannotGoOn, digest_of_call
 from patchbay.scripting.values import size_of, text_of, value_of
 
 MAX_SLEEP_SECONDS = 3600.0
@@ -90,7 +90,7 @@ class PlannedCall:
     answer: dict[str, Any] | None = None
     """What the interpreter gets: a value, or an exception."""
 
-    limit: LimitReached | None = None
+    end: CannotGoOn | None = None
     """The limit of the run that this call reached."""
 
     approval: str = ""
@@ -172,7 +172,7 @@ class ScriptCalls:
     _done: int = 0
 
     def plan(self, id: int, planned: PlannedCall) -> None:
-        """Note a call that begins when the script waits. Raises LimitReached."""
+        """Note a call that begins when the script waits. Raises CannotGoOn."""
         self.budget.take_call()
         if self.rehearses and not planned.tool.only_reads:
             self.held.append(planned)
@@ -208,7 +208,7 @@ class ScriptCalls:
     def settle(self) -> Iterator[Event]:
         """Begin the planned calls, and wait until one call or sleep is over: `take_answers` has it then.
 
-        Raises LimitReached, and RehearsalEnded when only calls that are not made could give the script something.
+        Raises CannotGoOn, and RehearsalEnded when only calls that are not made could give the script something.
         """
         if self.rehearses and not (self._planned or self._running or self._sleeps or not self._ended.empty()):
             raise RehearsalEnded
@@ -231,14 +231,14 @@ class ScriptCalls:
         yield Progress(self._done, total, f"{self._done} calls done, {len(self._running)} running")
 
     def take_answers(self) -> dict[int, dict[str, Any]]:
-        """Return the answers that are there now, by the id of their calls. Raises LimitReached."""
+        """Return the answers that are there now, by the id of their calls. Raises CannotGoOn."""
         found: dict[int, dict[str, Any]] = {}
         while not self._ended.empty():
             planned = self._running.pop(id := self._ended.get())
-            if isinstance(planned.limit, LostClaim):
-                raise planned.limit
-            if planned.limit is not None:
-                raise LimitReached(f"line {planned.line}: {planned.limit.message}")
+            if isinstance(planned.end, LostClaim):
+                raise planned.end
+            if planned.end is not None:
+                raise CannotGoOn(f"line {planned.line}: {planned.end.message}")
             if planned.question is None:  # it was made
                 self.last_number = max(self.last_number, planned.number)
             if planned.waits:
@@ -288,8 +288,8 @@ class ScriptCalls:
         begun = time.monotonic()
         try:
             yield from self._make(planned)
-        except LimitReached as problem:
-            planned.limit = problem
+        except CannotGoOn as problem:
+            planned.end = problem
         except PatchbayError as problem:
             self._fail(planned, problem.message)
         except Exception:
@@ -339,7 +339,7 @@ class ScriptCalls:
                 self._note_asked(planned, inner)
             else:
                 self._answer(planned, inner.result)
-        except LimitReached:
+        except CannotGoOn:
             raise
         except PatchbayError as problem:
             self._fail(planned, problem.message)
@@ -367,8 +367,8 @@ class ScriptCalls:
         planned.has_failed = True
         try:
             self.budget.take_bytes(size_of(message))
-        except LimitReached as problem:
-            planned.limit = problem
+        except CannotGoOn as problem:
+            planned.end = problem
         else:
             planned.answer = _failure(f"{planned.name}: {message}")
 

@@ -6,8 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from patchbay.errors import ToolFailed
-from patchbay.scripting.suspension import BudgetLeft
+from patchbay.scripting.suspension import BudgetLeft, CannotGoOn
 
 MIB = 1024 * 1024
 
@@ -37,8 +36,8 @@ class RunLimits:
     depth: int = 2
 
 
-class LimitReached(ToolFailed):
-    """A run reached one of its limits, which the message names. It cannot go on."""
+class LimitReached(CannotGoOn):
+    """A run reached one of its limits, which the message names."""
 
 
 class Budget:

@@ -17,9 +17,9 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
 from patchbay.events import Data, Done
 from patchbay.scripting.calls import APPROVAL_REFUSED, NOT_RUN
-from patchbay.scripting.limits import LimitReached
 from patchbay.scripting.modules import find_function, modules_of
 from patchbay.scripting.runs import ScriptRuns
+from patchbay.scripting.suspension import CannotGoOn
 
 MAX_SHOWN_CHARACTERS = 200
 """Characters of the arguments of a call, and of a value, in a sentence about a difference."""
@@ -52,8 +52,8 @@ class Replay:
     is_partial: bool
 
 
-class _Ended(LimitReached):
-    """The record has no answer to a call, so that the run cannot go on."""
+class _Ended(CannotGoOn):
+    """The record has no answer to a call."""
 
 
 class _ReplayedCall:
@@ -68,7 +68,7 @@ class _ReplayedCall:
         self._arguments = arguments
 
     def events(self) -> Events:
-        """Find the recorded result. Raises LimitReached where the record has none."""
+        """Find the recorded result. Raises CannotGoOn where the record has none."""
         self.result = self._hub.find_result(self._tool, self.line, self._arguments)
         yield Done()
 
@@ -92,7 +92,7 @@ class _ReplayHub:
         return _ReplayedCall(self, f"{server}.{descriptor.name}", dict(arguments))
 
     def find_result(self, tool: str, line: int, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the result of the recorded call that this one repeats. Raises LimitReached."""
+        """Return the result of the recorded call that this one repeats. Raises CannotGoOn."""
         with self._lock:
             found = self._take(tool, line, arguments)
             if found is None:

@@ -35,7 +35,7 @@ from patchbay.scripting.calls import APPROVAL_REFUSED, InnerCall, PlannedCall, R
 from patchbay.scripting.failures import SCRIPT, describe_failure, describe_time, is_harmless, place_after
 from patchbay.scripting.following import outcome_events, with_calls
 from patchbay.scripting.interpreters import Interpreter
-from patchbay.scripting.limits import MIB, Budget, LimitReached, ValueBytes
+from patchbay.scripting.limits import MIB, Budget, ValueBytes
 from patchbay.scripting.modules import (
     ScriptModule,
     ScriptModules,
@@ -47,7 +47,7 @@ from patchbay.scripting.modules import (
 from patchbay.scripting.rehearsals import HeldCall, Rehearsal
 from patchbay.scripting.stubs.names import identifier
 from patchbay.scripting.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
-from patchbay.scripting.suspension import Suspension, WaitingCall
+from patchbay.scripting.suspension import CannotGoOn, Suspension, WaitingCall
 from patchbay.scripting.tool_questions import Answers, add_answers, capabilities_of_run, find_capabilities
 from patchbay.scripting.values import plain_value
 
@@ -178,7 +178,7 @@ class ScriptRun:
         except MontyError as problem:
             self.is_whole = is_harmless(problem)
             failure = with_calls(self._explain(problem), self._rows())
-        except LimitReached as problem:
+        except CannotGoOn as problem:
             place = "" if problem.message.startswith("line ") else f"line {self._line}: " if self._line else ""
             failure = with_calls(f"{place}{problem.message}", self._rows())
         finally:
@@ -225,7 +225,7 @@ class ScriptRun:
     def _drive(self) -> Generator[Event, None, Any]:
         """Let the interpreter work until it has a value; return that, or None for a run that is suspended now.
 
-        Raises MontyError, LimitReached.
+        Raises MontyError, CannotGoOn.
         """
         with self._checkout() as session:
             self._interpreter.begin(session.worker_pid)
@@ -327,7 +327,7 @@ class ScriptRun:
             tool, renamed = found
             try:
                 given = plain_value(plain_arguments(snapshot.kwargs, renamed), self._budget.take_argument_bytes)
-            except LimitReached:
+            except CannotGoOn:
                 raise
             except ToolFailed as reason:
                 problem = f"{name}: an argument cannot be sent: {reason.message}"

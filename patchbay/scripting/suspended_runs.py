@@ -31,8 +31,8 @@ from patchbay.coordination.process_liveness import ProcessLiveness
 from patchbay.coordination.sealing import Sealing
 from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
-from patchbay.scripting.limits import MIB, LimitReached
-from patchbay.scripting.suspension import Suspension, read_suspension
+from patchbay.processes.limits import MIB
+from patchbay.scripting.suspension import CannotGoOn, Suspension, read_suspension
 from patchbay.scripting.tool_questions import (
     Account,
     Answers,
@@ -99,7 +99,7 @@ FindAccount = Callable[[str, str], str]
 _SUSPENDED, _REPLIED, _CLAIMED, _BEGAN, _ANSWERED, _ENDED, _FETCHED = b"s", b"r", b"c", b"b", b"a", b"e", b"f"
 
 
-class LostClaim(LimitReached):
+class LostClaim(CannotGoOn):
     """Another process goes on with this run, because this one seemed lost."""
 
 

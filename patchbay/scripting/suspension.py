@@ -9,7 +9,12 @@ from typing import Any
 from patchbay.access.principals import Principal
 from patchbay.cid import cid_of
 from patchbay.coordination.records import decode_record, encode_record
+from patchbay.errors import ToolFailed
 from patchbay.jsonrpc import dump_json
+
+
+class CannotGoOn(ToolFailed):
+    """A run cannot go on, for the reason that the message says: it does not reach the script."""
 
 
 @dataclass(frozen=True, slots=True)
