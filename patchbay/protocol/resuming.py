@@ -34,9 +34,9 @@ from patchbay.store import Subscription
 from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED
 
 if TYPE_CHECKING:
-    from patchbay.scripting.suspended_runs import RunHead, RunState, SuspendedRuns
-    from patchbay.scripting.suspension import WaitingCall
-    from patchbay.scripting.tool_questions import OpenQuestion
+    from patchbay.scripting.suspended.suspended_runs import RunHead, RunState, SuspendedRuns
+    from patchbay.scripting.suspended.suspension import WaitingCall
+    from patchbay.scripting.suspended.tool_questions import OpenQuestion
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class ResumedScripts:
     @cached_property
     def runs(self) -> SuspendedRuns:
         """The suspended runs of all processes."""
-        from patchbay.scripting.suspended_runs import SuspendedRuns
+        from patchbay.scripting.suspended.suspended_runs import SuspendedRuns
 
         return SuspendedRuns(self._store, self._key, self._approvals, self._find_account)
 
@@ -143,7 +143,7 @@ class ResumedScripts:
         """
         if not self._store.journal.last(SCRIPT_RUNS):
             return []
-        from patchbay.scripting.suspended_runs import SUSPENDED
+        from patchbay.scripting.suspended.suspended_runs import SUSPENDED
 
         heads = [one for one in self.runs.heads() if principal in (None, one.principal)][:MAX_LISTED_RUNS]
         return [
@@ -181,7 +181,7 @@ class ResumedScripts:
         What a saved script printed and its value are for operators: the toolset may hide parts of them from callers.
         Any other reader gets a `note` in their place.
         """
-        from patchbay.scripting.suspended_runs import CANCELLED, Outcome
+        from patchbay.scripting.suspended.suspended_runs import CANCELLED, Outcome
 
         head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
         state = self.runs.read(id) if head is not None and head.ended else None
@@ -211,7 +211,7 @@ class ResumedScripts:
         state = self.runs.read(id) if self._store.journal.last(SCRIPT_RUNS) else None
         if state is None or state.head is None or not state.head.waits_for_answers(self._approvals.now()):
             return {}, 0.0
-        from patchbay.scripting.tool_questions import open_questions
+        from patchbay.scripting.suspended.tool_questions import open_questions
 
         return open_questions(self.runs.open(state)[0], self.runs.open_answers(state)), state.head.until
 
@@ -294,7 +294,7 @@ class ResumedScripts:
         """Go on with those of some runs, or of all, whose calls are decided; return whether some have not ended."""
         if not self._store.journal.last(SCRIPT_RUNS):
             return False
-        from patchbay.scripting.suspended_runs import CANCELLED, DECIDED, EXPIRED
+        from patchbay.scripting.suspended.suspended_runs import CANCELLED, DECIDED, EXPIRED
 
         heads = self.runs.heads() if named is None else [self.runs.head(id) for id in named]
         for one in heads:
@@ -363,7 +363,7 @@ class ResumedScripts:
 
     def _end(self, head: RunHead, failure: str) -> None:
         """End a run that cannot go on."""
-        from patchbay.scripting.suspended_runs import Outcome
+        from patchbay.scripting.suspended.suspended_runs import Outcome
 
         claim = self.runs.claim(head.id, self.process)
         if claim is not None:

@@ -22,7 +22,7 @@ from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.linked_arguments import resolve_links
 from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, terms_of_inner_call
-from patchbay.scripting.question_digests import digest_of_question
+from patchbay.scripting.suspended.question_digests import digest_of_question
 
 WAY = "script"
 """The entry point in the records of these calls."""

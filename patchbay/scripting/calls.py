@@ -22,8 +22,8 @@ from patchbay.jsonrpc import load_json
 from patchbay.scripting.limits import Budget
 from patchbay.scripting.modules import ScriptTool
 from patchbay.scripting.stubs.functions import is_wrapped
-from patchbay.scripting.suspended_runs import Claim, LostClaim
-from patchbay.scripting.suspension import CannotGoOn, digest_of_call
+from patchbay.scripting.suspended.suspended_runs import Claim, LostClaim
+from patchbay.scripting.suspended.suspension import CannotGoOn, digest_of_call
 from patchbay.scripting.values import size_of, text_of, value_of
 
 MAX_SLEEP_SECONDS = 3600.0

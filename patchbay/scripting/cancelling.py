@@ -13,7 +13,7 @@ from dataclasses import replace
 from patchbay.activation import Call, Events
 from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.scripting.following import with_calls
-from patchbay.scripting.suspended_runs import (
+from patchbay.scripting.suspended.suspended_runs import (
     CANCELLED,
     EXPIRED,
     KEPT_SECONDS,

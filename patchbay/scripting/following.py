@@ -30,8 +30,8 @@ from patchbay.caller_accounts.pages import CONNECT_SECONDS, can_open_pages
 from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Event, Text
-from patchbay.scripting.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
-from patchbay.scripting.tool_questions import (
+from patchbay.scripting.suspended.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
+from patchbay.scripting.suspended.tool_questions import (
     KEY,
     can_answer,
     can_show,

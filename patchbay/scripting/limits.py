@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from patchbay.scripting.suspension import BudgetLeft, CannotGoOn
+from patchbay.scripting.suspended.suspension import BudgetLeft, CannotGoOn
 
 MIB = 1024 * 1024
 

@@ -19,7 +19,7 @@ from patchbay.events import Data, Done
 from patchbay.scripting.calls import APPROVAL_REFUSED, NOT_RUN
 from patchbay.scripting.modules import find_function, modules_of
 from patchbay.scripting.runs import ScriptRuns
-from patchbay.scripting.suspension import CannotGoOn
+from patchbay.scripting.suspended.suspension import CannotGoOn
 
 MAX_SHOWN_CHARACTERS = 200
 """Characters of the arguments of a call, and of a value, in a sentence about a difference."""

@@ -23,8 +23,8 @@ from patchbay.scripting.limits import Budget, RunLimits
 from patchbay.scripting.modules import modules_of
 from patchbay.scripting.rehearsals import RehearsedScript, report_rehearsal
 from patchbay.scripting.script_run import Durable, Resumed, ScriptRun, check_interpreter
-from patchbay.scripting.suspended_runs import LostClaim, Outcome, RunHead
-from patchbay.scripting.suspension import BudgetLeft, digest_of_rehearsal, digest_of_script
+from patchbay.scripting.suspended.suspended_runs import LostClaim, Outcome, RunHead
+from patchbay.scripting.suspended.suspension import BudgetLeft, digest_of_rehearsal, digest_of_script
 
 ID_BYTES = 8
 """Bytes of the id of a run."""

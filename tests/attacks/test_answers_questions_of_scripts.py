@@ -19,7 +19,7 @@ from werkzeug.test import TestResponse
 from patchbay.access.approvals import APPROVAL_SECONDS, Approvals
 from patchbay.access.principals import LOCAL
 from patchbay.errors import ToolFailed
-from patchbay.scripting.suspended_runs import (
+from patchbay.scripting.suspended.suspended_runs import (
     DECIDED,
     EXPIRED,
     MAX_ANSWER_BYTES,
@@ -28,8 +28,8 @@ from patchbay.scripting.suspended_runs import (
     RunHead,
     SuspendedRuns,
 )
-from patchbay.scripting.suspension import BudgetLeft, Suspension, WaitingCall
-from patchbay.scripting.tool_questions import merge_answers
+from patchbay.scripting.suspended.suspension import BudgetLeft, Suspension, WaitingCall
+from patchbay.scripting.suspended.tool_questions import merge_answers
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SCRIPT_RUN
 from tests.access.team import new_key, set_grants, team_hub

@@ -18,7 +18,7 @@ from patchbay.access.approvals import APPROVAL_SECONDS, Approvals, AskedCall, Ca
 from patchbay.access.principals import LOCAL
 from patchbay.cid import cid_of
 from patchbay.errors import ToolFailed
-from patchbay.scripting.suspended_runs import (
+from patchbay.scripting.suspended.suspended_runs import (
     DAMAGED,
     EXPIRED,
     MAX_SUSPENDED,
@@ -26,7 +26,7 @@ from patchbay.scripting.suspended_runs import (
     RunHead,
     SuspendedRuns,
 )
-from patchbay.scripting.suspension import BudgetLeft, Suspension, WaitingCall
+from patchbay.scripting.suspended.suspension import BudgetLeft, Suspension, WaitingCall
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SCRIPT_RUN
 from tests.access.team import new_key, set_grants, team_hub

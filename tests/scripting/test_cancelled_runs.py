@@ -16,7 +16,7 @@ import pytest
 from patchbay.access.approvals import APPROVED, WITHDRAWN, Approvals
 from patchbay.errors import StaleUpdate
 from patchbay.scripting.cancelling import cancel_run
-from patchbay.scripting.suspended_runs import CANCELLED, LostClaim
+from patchbay.scripting.suspended.suspended_runs import CANCELLED, LostClaim
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.scripting.asking import answered, ask, asking_hub, questions

@@ -10,7 +10,7 @@ from patchbay.errors import InvalidParams
 from patchbay.web.scripts.answer_forms import AnswerField, list_fields, read_fields
 
 if TYPE_CHECKING:
-    from patchbay.scripting.tool_questions import OpenQuestion
+    from patchbay.scripting.suspended.tool_questions import OpenQuestion
 
 ACCEPT, DECLINE, CANCEL = "accept", "decline", "cancel"
 """The actions of an answer. Source: MCP specification, client/elicitation."""

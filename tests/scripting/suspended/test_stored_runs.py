@@ -12,10 +12,17 @@ from patchbay.access.principals import LOCAL
 from patchbay.cid import cid_of
 from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import StoreAway, ToolFailed
-from patchbay.scripting import suspended_runs
 from patchbay.scripting.cancelling import cancel_run
-from patchbay.scripting.suspended_runs import FETCH_SECONDS, RUNNING, SUSPENDED, Outcome, RunHead, SuspendedRuns
-from patchbay.scripting.suspension import BudgetLeft, Suspension, WaitingCall
+from patchbay.scripting.suspended import suspended_runs
+from patchbay.scripting.suspended.suspended_runs import (
+    FETCH_SECONDS,
+    RUNNING,
+    SUSPENDED,
+    Outcome,
+    RunHead,
+    SuspendedRuns,
+)
+from patchbay.scripting.suspended.suspension import BudgetLeft, Suspension, WaitingCall
 from patchbay.stores.memory import MemoryStore
 
 

@@ -18,8 +18,8 @@ from patchbay.activity.records import Filter
 from patchbay.scripting import script_run
 from patchbay.scripting.front import KEPT_AS
 from patchbay.scripting.script_run import ScriptRun
-from patchbay.scripting.suspended_runs import DECIDED, UNKNOWN_RESULT
-from patchbay.scripting.suspension import digest_of_call
+from patchbay.scripting.suspended.suspended_runs import DECIDED, UNKNOWN_RESULT
+from patchbay.scripting.suspended.suspension import digest_of_call
 from tests.hubs import Hub
 from tests.scripting.closing import (
     CODE,

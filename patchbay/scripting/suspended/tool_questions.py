@@ -18,8 +18,8 @@ from patchbay.access.principals import SCHEDULE_IDS
 from patchbay.activation import Call
 from patchbay.caller_accounts.pages import ELICITATION
 from patchbay.events import Question
-from patchbay.scripting.question_digests import digest_of_question
-from patchbay.scripting.suspension import Suspension, WaitingCall
+from patchbay.scripting.suspended.question_digests import digest_of_question
+from patchbay.scripting.suspended.suspension import Suspension, WaitingCall
 
 KEY = "script-question-"
 

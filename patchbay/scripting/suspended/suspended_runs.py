@@ -32,8 +32,8 @@ from patchbay.coordination.sealing import Sealing
 from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.jsonrpc import dump_json, load_json
 from patchbay.processes.limits import MIB
-from patchbay.scripting.suspension import CannotGoOn, Suspension, read_suspension
-from patchbay.scripting.tool_questions import (
+from patchbay.scripting.suspended.suspension import CannotGoOn, Suspension, read_suspension
+from patchbay.scripting.suspended.tool_questions import (
     Account,
     Answers,
     accounts_of,

@@ -17,7 +17,7 @@ from patchbay.activation import Call
 from patchbay.activity.records import Filter
 from patchbay.protocol.script_replays import replay_run
 from patchbay.scripting.front import KEPT_AS
-from patchbay.scripting.tool_questions import capabilities_of_run
+from patchbay.scripting.suspended.tool_questions import capabilities_of_run
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import write
 from tests.scripting.asking import DESK, answered, ask, asking_hub, questions
