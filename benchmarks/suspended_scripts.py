@@ -33,7 +33,7 @@ import httpx2
 
 from benchmarks.cluster_soak import NODES, Node
 from patchbay.access.operator_token import TOKEN_FILE
-from patchbay.scripting.suspended.suspended_runs import UNKNOWN_RESULT
+from patchbay.scripting.suspended.run_seals import UNKNOWN_RESULT
 from tests.databases import PostgresqlServer
 from tests.hubs import modern_request
 from tests.scripting.closing import CODE, FILES

@@ -34,7 +34,8 @@ from patchbay.store import Subscription
 from patchbay.topics import APPROVALS, ENDING, SCRIPT_RUNS, UPSTREAM_SIGN_INS_CHANGED
 
 if TYPE_CHECKING:
-    from patchbay.scripting.suspended.suspended_runs import RunHead, RunState, SuspendedRuns
+    from patchbay.scripting.suspended.run_records import RunHead, RunState
+    from patchbay.scripting.suspended.suspended_runs import SuspendedRuns
     from patchbay.scripting.suspended.suspension import WaitingCall
     from patchbay.scripting.suspended.tool_questions import OpenQuestion
 
@@ -116,7 +117,7 @@ class ResumedScripts:
         Each has its name, its line, the Unix time at which it asked, and what it `needs`: an approval, an answer, or an
         account of its caller.
         """
-        head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        head = self.runs.heads.get(id) if self._store.journal.last(SCRIPT_RUNS) else None
         if head is None:
             return "", []
         state = self.runs.read(id)
@@ -143,9 +144,9 @@ class ResumedScripts:
         """
         if not self._store.journal.last(SCRIPT_RUNS):
             return []
-        from patchbay.scripting.suspended.suspended_runs import SUSPENDED
+        from patchbay.scripting.suspended.run_records import SUSPENDED
 
-        heads = [one for one in self.runs.heads() if principal in (None, one.principal)][:MAX_LISTED_RUNS]
+        heads = [one for one in self.runs.heads.all() if principal in (None, one.principal)][:MAX_LISTED_RUNS]
         return [
             {
                 "id": one.id,
@@ -165,13 +166,13 @@ class ResumedScripts:
         if state is None or state.outcome is not None:
             return ()
         try:
-            return self.runs.open(state)[0].waiting
+            return self.runs.seals.open(state)[0].waiting
         except ToolFailed:
             return ()  # its page is there all the same, so that the run can be cancelled
 
     def find_owner(self, id: str) -> str:
         """Return the id of the principal whose call began a run that was suspended; "" for any other run."""
-        head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        head = self.runs.heads.get(id) if self._store.journal.last(SCRIPT_RUNS) else None
         return head.principal if head is not None else ""
 
     def describe_end(self, id: str, is_whole: bool, is_operator: bool = False) -> dict[str, Any] | None:
@@ -181,14 +182,14 @@ class ResumedScripts:
         What a saved script printed and its value are for operators: the toolset may hide parts of them from callers.
         Any other reader gets a `note` in their place.
         """
-        from patchbay.scripting.suspended.suspended_runs import CANCELLED, Outcome
+        from patchbay.scripting.suspended.run_records import CANCELLED, Outcome
 
-        head = self.runs.head(id) if self._store.journal.last(SCRIPT_RUNS) else None
+        head = self.runs.heads.get(id) if self._store.journal.last(SCRIPT_RUNS) else None
         state = self.runs.read(id) if head is not None and head.ended else None
         if head is None or state is None or not (is_whole or head.state == CANCELLED):
             return None
         try:
-            found = self.runs.outcome(state)
+            found = self.runs.seals.open_outcome(state)
         except ToolFailed as problem:  # its record was changed
             found = Outcome("", None, [], problem.message)
         if not is_whole:
@@ -213,14 +214,14 @@ class ResumedScripts:
             return {}, 0.0
         from patchbay.scripting.suspended.tool_questions import open_questions
 
-        return open_questions(self.runs.open(state)[0], self.runs.open_answers(state)), state.head.until
+        return open_questions(self.runs.seals.open(state)[0], self.runs.seals.open_answers(state)), state.head.until
 
     def answer(self, id: str, key: str, value: Mapping[str, Any]) -> bool:
         """Store the answer of the caller of a run to the question with this key; False if it is not open any more.
 
         Raises ToolFailed for too many bytes, and for a run whose record was changed.
         """
-        head, found = self.runs.head(id), self.find_questions(id)[0].get(key)
+        head, found = self.runs.heads.get(id), self.find_questions(id)[0].get(key)
         return head is not None and found is not None and self.runs.answer(head, found.answer(value))
 
     def cancel(self, id: str, by: str) -> bool:
@@ -294,9 +295,9 @@ class ResumedScripts:
         """Go on with those of some runs, or of all, whose calls are decided; return whether some have not ended."""
         if not self._store.journal.last(SCRIPT_RUNS):
             return False
-        from patchbay.scripting.suspended.suspended_runs import CANCELLED, DECIDED, EXPIRED
+        from patchbay.scripting.suspended.run_records import CANCELLED, DECIDED, EXPIRED
 
-        heads = self.runs.heads() if named is None else [self.runs.head(id) for id in named]
+        heads = self.runs.heads.all() if named is None else [self.runs.heads.get(id) for id in named]
         for one in heads:
             if one is not None and one.state == CANCELLED:
                 self._stop(one.id)
@@ -312,7 +313,7 @@ class ResumedScripts:
         try:
             self._heartbeat.begin()
             try:
-                head = self.runs.head(id)
+                head = self.runs.heads.get(id)
                 if head is not None:
                     self._go_on(head)
             finally:
@@ -326,7 +327,7 @@ class ResumedScripts:
         from patchbay.scripting.front import script_server
 
         try:
-            suspension, _ = self.runs.open(self._state(head))
+            suspension, _ = self.runs.seals.open(self._state(head))
             sender = suspension.sender
             if sender.id != head.principal or not self._access.is_current(sender):
                 raise Refused("the credentials of the caller of this script are no longer valid: the run has ended")
@@ -363,7 +364,7 @@ class ResumedScripts:
 
     def _end(self, head: RunHead, failure: str) -> None:
         """End a run that cannot go on."""
-        from patchbay.scripting.suspended.suspended_runs import Outcome
+        from patchbay.scripting.suspended.run_records import Outcome
 
         claim = self.runs.claim(head.id, self.process)
         if claim is not None:

@@ -13,14 +13,8 @@ from dataclasses import replace
 from patchbay.activation import Call, Events
 from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
 from patchbay.scripting.following import with_calls
-from patchbay.scripting.suspended.suspended_runs import (
-    CANCELLED,
-    EXPIRED,
-    KEPT_SECONDS,
-    Outcome,
-    RunState,
-    SuspendedRuns,
-)
+from patchbay.scripting.suspended.run_records import CANCELLED, EXPIRED, KEPT_SECONDS, Outcome, RunState
+from patchbay.scripting.suspended.suspended_runs import SuspendedRuns
 from patchbay.topics import SCRIPT_RUN, SCRIPT_RUNS
 
 
@@ -66,7 +60,7 @@ def _outcome(runs: SuspendedRuns, state: RunState, by: str) -> Outcome:
     """Return the outcome of a run that is cancelled now: what it printed, and the calls up to its last suspension."""
     printed, calls = "", []
     with suppress(ToolFailed):  # a run whose record was changed can be cancelled too
-        before, _ = runs.open(state)
+        before, _ = runs.seals.open(state)
         printed, calls = before.printed, before.calls
     later = sum(len(one) for one in state.answers.values())
     since = f"; {later} calls that began after its last approval are in its records" if later else ""

@@ -30,7 +30,8 @@ from patchbay.caller_accounts.pages import CONNECT_SECONDS, can_open_pages
 from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Content, Data, Detach, Event, Text
-from patchbay.scripting.suspended.suspended_runs import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead, SuspendedRuns
+from patchbay.scripting.suspended.run_records import DECIDED, EXPIRED, SUSPENDED, Outcome, RunHead
+from patchbay.scripting.suspended.suspended_runs import SuspendedRuns
 from patchbay.scripting.suspended.tool_questions import (
     KEY,
     can_answer,
@@ -83,7 +84,7 @@ def follow_run(id: str, call: Call, scripts: ResumedScripts) -> Events:
         while True:
             while mailbox.get(0) is not None:
                 pass
-            head = runs.head(id)
+            head = runs.heads.get(id)
             if head is None:
                 raise ToolFailed(GONE)
             state = runs.state_of(head)
@@ -158,11 +159,11 @@ def describe_waiting(runs: SuspendedRuns, head: RunHead, call: Call) -> str:
     if state is not None and state.outcome is not None:
         return ""
     if state is not None and head.waits_for_answers(now):
-        count = len(open_questions(runs.open(state)[0], runs.open_answers(state)))
+        count = len(open_questions(runs.seals.open(state)[0], runs.seals.open_answers(state)))
         waits.append(f"{_describe_questions(count, head, call)} {end}")
     if state is not None and lacking:
         browser = f"in a browser in which you are signed in to the hub, {end}"
-        for page in pages_of(runs.open(state)[0], lacking).values():
+        for page in pages_of(runs.seals.open(state)[0], lacking).values():
             waits.append(f"{page.params['message']} Open {page.params['url']} {browser}")
     if not waits:
         return ""
@@ -220,7 +221,7 @@ def _fetch(runs: SuspendedRuns, head: RunHead) -> Generator[Event, Any, None]:
     state = runs.read(head.id)
     if state is None or state.outcome is None:
         raise ToolFailed(GONE)
-    outcome = runs.outcome(state)
+    outcome = runs.seals.open_outcome(state)
     runs.mark_fetched(head.id)
     yield from outcome_events(outcome, head.id)
 
@@ -230,7 +231,7 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
     state = runs.read(head.id)
     if state is None or state.outcome is not None:
         return
-    suspension, now = runs.open(state)[0], runs.approvals.now()
+    suspension, now = runs.seals.open(state)[0], runs.approvals.now()
     waiting = {one.approval: one for one in suspension.waiting if not one.questions}
     asked = [one for one in runs.approvals.find_question(head.question) if one.id in waiting]
     if not can_ask(call) or not any(one.state_at(now) == WAITING for one in asked):
@@ -238,7 +239,7 @@ def _ask(runs: SuspendedRuns, head: RunHead, call: Call) -> Generator[Event, Any
     calls = [AskedCall(one.call, canonical_arguments(waiting[one.id].arguments)) for one in asked]
     questions = {}
     if head.waits_for_answers(now):
-        found = open_questions(suspension, runs.open_answers(state))
+        found = open_questions(suspension, runs.seals.open_answers(state))
         questions = {key: shown for key, one in found.items() if can_show(call, shown := one.for_client())}
     pages = pages_of(suspension, runs.lacking_accounts(head)) if can_open_pages(call) else {}
     if not asked and not questions and not pages:

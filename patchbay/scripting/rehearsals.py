@@ -19,7 +19,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Content, Data, Event, Text
 from patchbay.scripting.calls import PlannedCall
 from patchbay.scripting.following import ask_about
-from patchbay.scripting.suspended.suspended_runs import Outcome
+from patchbay.scripting.suspended.run_records import Outcome
 from patchbay.scripting.values import compact_json
 
 NOT_MADE = "Calls that may change something, and were not made"

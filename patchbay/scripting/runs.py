@@ -23,7 +23,8 @@ from patchbay.scripting.limits import Budget, RunLimits
 from patchbay.scripting.modules import modules_of
 from patchbay.scripting.rehearsals import RehearsedScript, report_rehearsal
 from patchbay.scripting.script_run import Durable, Resumed, ScriptRun, check_interpreter
-from patchbay.scripting.suspended.suspended_runs import LostClaim, Outcome, RunHead
+from patchbay.scripting.suspended.run_records import Outcome, RunHead
+from patchbay.scripting.suspended.suspended_runs import LostClaim
 from patchbay.scripting.suspended.suspension import BudgetLeft, digest_of_rehearsal, digest_of_script
 
 ID_BYTES = 8
@@ -116,10 +117,10 @@ class ScriptRuns:
             if claim is None:
                 raise LostClaim("another process of the hub goes on with this run, or it has ended")
             try:
-                suspension, snapshot = runs.open(claim.state)
+                suspension, snapshot = runs.seals.open(claim.state)
                 check_interpreter(suspension)
                 durable = Durable(runs, claim.head)
-                resumed = Resumed(claim, suspension, snapshot, runs.open_answers(claim.state))
+                resumed = Resumed(claim, suspension, snapshot, runs.seals.open_answers(claim.state))
                 with self._budget(call, durable, suspension.left) as budget:
                     run = ScriptRun(interpreter, modules_of(server), call, budget, durable, resumed)
                     yield from run.events()

@@ -46,7 +46,8 @@ from patchbay.scripting.modules import (
 )
 from patchbay.scripting.rehearsals import HeldCall, Rehearsal
 from patchbay.scripting.stubs.names import identifier
-from patchbay.scripting.suspended.suspended_runs import Claim, LostClaim, Outcome, RunHead, SuspendedRuns
+from patchbay.scripting.suspended.run_records import Outcome, RunHead
+from patchbay.scripting.suspended.suspended_runs import Claim, LostClaim, SuspendedRuns
 from patchbay.scripting.suspended.suspension import CannotGoOn, Suspension, WaitingCall
 from patchbay.scripting.suspended.tool_questions import Answers, add_answers, capabilities_of_run, find_capabilities
 from patchbay.scripting.values import plain_value

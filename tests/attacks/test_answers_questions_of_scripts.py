@@ -19,15 +19,8 @@ from werkzeug.test import TestResponse
 from patchbay.access.approvals import APPROVAL_SECONDS, Approvals
 from patchbay.access.principals import LOCAL
 from patchbay.errors import ToolFailed
-from patchbay.scripting.suspended.suspended_runs import (
-    DECIDED,
-    EXPIRED,
-    MAX_ANSWER_BYTES,
-    MAX_SUSPENDED,
-    SUSPENDED,
-    RunHead,
-    SuspendedRuns,
-)
+from patchbay.scripting.suspended.run_records import DECIDED, EXPIRED, SUSPENDED, RunHead
+from patchbay.scripting.suspended.suspended_runs import MAX_ANSWER_BYTES, MAX_SUSPENDED, SuspendedRuns
 from patchbay.scripting.suspended.suspension import BudgetLeft, Suspension, WaitingCall
 from patchbay.scripting.suspended.tool_questions import merge_answers
 from patchbay.stores.memory import MemoryStore
@@ -168,7 +161,7 @@ def test_an_answer_on_the_page_that_does_not_fit_the_schema_reaches_no_tool(
     ann = new_key(hub, f"ann-{secrets.token_hex(4)}")
     run, key = waiting_on_page(hub, tmp_path, ann)
     assert post_answer(hub, run, ann, question=key, content=content).status_code == 400
-    assert words(tmp_path, "booked") == [] and runs(hub).state_of(runs(hub).head(run)) == SUSPENDED
+    assert words(tmp_path, "booked") == [] and runs(hub).state_of(runs(hub).heads.get(run)) == SUSPENDED
 
 
 def test_an_answer_on_the_page_that_is_too_large_is_not_stored(hub: Hub, tmp_path: Path) -> None:
@@ -176,7 +169,7 @@ def test_an_answer_on_the_page_that_is_too_large_is_not_stored(hub: Hub, tmp_pat
     run, key = waiting_on_page(hub, tmp_path, ann)
     content = f'{{"name": "{"x" * MAX_ANSWER_BYTES}"}}'
     assert post_answer(hub, run, ann, question=key, content=content).status_code in (400, 413)
-    assert runs(hub).state_of(runs(hub).head(run)) == SUSPENDED
+    assert runs(hub).state_of(runs(hub).heads.get(run)) == SUSPENDED
 
 
 class Asking:
@@ -207,14 +200,14 @@ class Asking:
         """The name in the stored answer."""
         state = self.runs.read(self.head.id)
         assert state is not None
-        return str(self.runs.open_answers(state)["1"]["ask-1"]["content"]["name"])
+        return str(self.runs.seals.open_answers(state)["1"]["ask-1"]["content"]["name"])
 
 
 def test_the_first_answer_counts_and_is_sealed() -> None:
     asking = Asking()
     assert asking.runs.state_of(asking.head) == SUSPENDED and asking.runs.claim(asking.head.id, "process") is None
     assert asking.answer("Ann") and not asking.answer("Eve") and asking.read() == "Ann"
-    head = asking.runs.head(asking.head.id)
+    head = asking.runs.heads.get(asking.head.id)
     assert head is not None and asking.runs.state_of(head) == DECIDED
     stored = b"".join(one.data for one in asking.store.journal.read(SCRIPT_RUN + head.id))
     assert b"Ann" not in stored and b"Who?" not in stored
@@ -253,7 +246,7 @@ def test_an_answer_that_this_hub_has_not_sealed_for_the_run_ends_it(change: str)
     state = asking.runs.read(asking.head.id)
     assert state is not None
     with pytest.raises(ToolFailed, match="the run cannot go on"):
-        asking.runs.open_answers(state)
+        asking.runs.seals.open_answers(state)
 
 
 def test_a_question_without_an_answer_in_time_never_goes_on() -> None:
@@ -281,5 +274,5 @@ def test_a_hub_forgets_the_words_of_an_answer_with_the_run(hub: Hub, tmp_path: P
     entries = hub.catalogue.store.journal.read(SCRIPT_RUN + answer.result["structuredContent"]["run"])
     assert {one.data[:1] for one in entries} <= {b"e", b"f"}
     assert not [
-        one for one in runs(hub).heads() if not one.ended and one.id == answer.result["structuredContent"]["run"]
+        one for one in runs(hub).heads.all() if not one.ended and one.id == answer.result["structuredContent"]["run"]
     ]

@@ -18,14 +18,9 @@ from patchbay.access.approvals import APPROVAL_SECONDS, Approvals, AskedCall, Ca
 from patchbay.access.principals import LOCAL
 from patchbay.cid import cid_of
 from patchbay.errors import ToolFailed
-from patchbay.scripting.suspended.suspended_runs import (
-    DAMAGED,
-    EXPIRED,
-    MAX_SUSPENDED,
-    SUSPENDED,
-    RunHead,
-    SuspendedRuns,
-)
+from patchbay.scripting.suspended.run_records import EXPIRED, SUSPENDED, RunHead
+from patchbay.scripting.suspended.run_seals import DAMAGED
+from patchbay.scripting.suspended.suspended_runs import MAX_SUSPENDED, SuspendedRuns
 from patchbay.scripting.suspended.suspension import BudgetLeft, Suspension, WaitingCall
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SCRIPT_RUN
@@ -116,7 +111,7 @@ def test_a_snapshot_is_not_moved_to_another_toolset_caller_or_question(
     replace_record(hub, one["run"], b"s" + orjson.dumps({**orjson.loads(head), field: other}) + b"\n" + sealed)
     state = runs(hub).read(one["run"])
     with pytest.raises(ToolFailed, match="the run cannot go on"):
-        runs(hub).open(state)
+        runs(hub).seals.open(state)
     decide(hub, one["question"], "refuse")
 
 
@@ -124,9 +119,9 @@ def test_an_older_snapshot_of_the_same_run_is_not_loaded(hub: Hub, ann: dict[str
     first = suspended(hub, tmp_path, ann, code=TWICE)
     (old,) = entries(hub, first["run"])
     decide(hub, first["question"])
-    until(lambda: runs(hub).head(first["run"]).number == 2, "the second question")
+    until(lambda: runs(hub).heads.get(first["run"]).number == 2, "the second question")
     hub.catalogue.store.journal.append(SCRIPT_RUN + first["run"], old)
-    decide(hub, runs(hub).head(first["run"]).question)
+    decide(hub, runs(hub).heads.get(first["run"]).question)
     assert failed(hub, first["run"]) == DAMAGED and words(tmp_path) == ["1"]
 
 
@@ -134,9 +129,9 @@ def test_a_whole_record_that_is_put_back_makes_no_call_again(hub: Hub, ann: dict
     first = suspended(hub, tmp_path, ann, code=TWICE)
     (old,) = entries(hub, first["run"])
     decide(hub, first["question"])
-    until(lambda: runs(hub).head(first["run"]).number == 2, "the second question")
+    until(lambda: runs(hub).heads.get(first["run"]).number == 2, "the second question")
     replace_record(hub, first["run"], old)
-    decide(hub, runs(hub).head(first["run"]).question, "refuse")
+    decide(hub, runs(hub).heads.get(first["run"]).question, "refuse")
     assert "the approval of this call is used already" in failed(hub, first["run"]) and words(tmp_path) == ["1"]
 
 
@@ -282,8 +277,8 @@ def test_a_hub_with_another_key_says_that_it_cannot_go_on() -> None:
     state = other.read(head.id)
     assert state is not None
     with pytest.raises(ToolFailed, match="the key of the hub"):
-        other.open(state)
-    assert records.runs.open(state)[1] == b"snapshot"
+        other.seals.open(state)
+    assert records.runs.seals.open(state)[1] == b"snapshot"
 
 
 def test_a_caller_has_a_limit_of_suspended_runs_and_of_their_bytes() -> None:

@@ -19,7 +19,7 @@ import pytest
 from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from patchbay.scripting.suspended.suspended_runs import UNKNOWN_RESULT
+from patchbay.scripting.suspended.run_seals import UNKNOWN_RESULT
 from tests.databases import PostgresqlServer
 from tests.hubs import modern_request
 from tests.interaction.nodes import Nodes, running_nodes

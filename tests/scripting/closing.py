@@ -118,8 +118,8 @@ def runs(hub: Hub) -> Any:
 
 def ended(hub: Hub, id: str) -> Any:
     """The outcome of a run, once it has ended."""
-    until(lambda: (head := runs(hub).head(id)) is not None and head.ended, "the end of the run")
-    return runs(hub).outcome(runs(hub).read(id))
+    until(lambda: (head := runs(hub).heads.get(id)) is not None and head.ended, "the end of the run")
+    return runs(hub).seals.open_outcome(runs(hub).read(id))
 
 
 def answers_to(asked: Answer, action: str = "accept", content: Mapping[str, Any] | None = None) -> dict[str, Any]:

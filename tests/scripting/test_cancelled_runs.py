@@ -16,7 +16,8 @@ import pytest
 from patchbay.access.approvals import APPROVED, WITHDRAWN, Approvals
 from patchbay.errors import StaleUpdate
 from patchbay.scripting.cancelling import cancel_run
-from patchbay.scripting.suspended.suspended_runs import CANCELLED, LostClaim
+from patchbay.scripting.suspended.run_records import CANCELLED
+from patchbay.scripting.suspended.suspended_runs import LostClaim
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.scripting.asking import answered, ask, asking_hub, questions
@@ -182,7 +183,7 @@ def test_a_cancellation_and_a_claim_of_another_process_have_one_winner(
     monkeypatch.setattr(type(known.store.journal), "append_all", lambda self, *given: claim_before(*given))
     assert cancel_run(known, run, "key:ann")
     monkeypatch.undo()
-    said = known.outcome(known.read(run)).failure
+    said = known.seals.open_outcome(known.read(run)).failure
     assert said.startswith("the run was cancelled by key:ann; 1 calls that began after its last approval")
     with pytest.raises(LostClaim):
         claims[0].begin_call("another call")
@@ -205,7 +206,7 @@ def test_a_claim_after_a_cancellation_makes_no_call(hub: Hub, ann: dict[str, str
             [(f"script-run/{state.head.id}", b"c{}\n", 60.0)], {f"script-run/{state.head.id}": state.seq}
         )
     assert known.claim(asked[0]["run"], scripts.process) is None
-    assert known.head(asked[0]["run"]).state == CANCELLED and words(tmp_path) == []
+    assert known.heads.get(asked[0]["run"]).state == CANCELLED and words(tmp_path) == []
 
 
 def test_an_approval_that_was_given_and_not_used_is_withdrawn(hub: Hub, ann: dict[str, str], tmp_path: Path) -> None:
@@ -283,7 +284,7 @@ def test_a_run_that_waits_for_an_answer_to_a_tool_is_cancelled_too(tmp_path: Pat
     own = asking_hub(tmp_path / "hub")
     try:
         asked = ask(own, tmp_path)
-        (head,) = (one for one in runs(own).heads() if not one.ended)
+        (head,) = (one for one in runs(own).heads.all() if not one.ended)
         assert cancel(own, head.id, operator(own)).json["state"] == "cancelled"
         answer = ask(own, tmp_path, **answered(asked, "Ann"))
         assert "the run was cancelled by operator" in failure(answer) and words(tmp_path, "booked") == []
@@ -335,7 +336,7 @@ def test_a_run_that_is_cancelled_before_its_client_is_asked_is_told_so(
     own = asking_hub(tmp_path / "hub")
     try:
         ask(own, tmp_path)
-        (head,) = (one for one in runs(own).heads() if not one.ended)
+        (head,) = (one for one in runs(own).heads.all() if not one.ended)
         cancelled_at_the_next_look(own, head.id, monkeypatch)
         assert "the run was cancelled by operator" in failure(ask(own, tmp_path))
     finally:

@@ -38,7 +38,7 @@ def test_a_hub_that_stops_waits_for_an_approved_run_and_for_its_call(tmp_path: P
 
         scripts(hub)._left = left
         scripts(hub).close()
-        assert runs(hub).head(asked["run"]).ended
+        assert runs(hub).heads.get(asked["run"]).ended
         assert ended(hub, asked["run"]).value == "closed 1"
     finally:
         (tmp_path / "go").touch()

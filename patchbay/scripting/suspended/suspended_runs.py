@@ -1,18 +1,10 @@
 """The suspended runs of scripts: in the journal, sealed, until one process of all hubs on the store goes on with them.
 
-A run that waits for a person holds no thread and no process. Its entries are `script-run/<id>` in the journal, and
-every process folds them to the same state:
-
-    suspended  its head, and its snapshot, which is sealed with the key of the hub and bound to the head
-    replied    the answers to the questions of its tools, and what its caller declined, sealed
-    claimed    a process goes on with it
-    began      that process makes a call now
-    answered   the result of that call, sealed
-    ended      its outcome, sealed, without the snapshot; also of a run that was cancelled
-
-Each entry is written only behind the one that its writer saw, so that of two processes one claims a run, and a process
-that lost its claim makes no further call. A call that began and has no answer may have been made: it is not made again.
-`script-runs` has the head of each run, so that a process finds those that it has not seen.
+A run that waits for a person holds no thread and no process. Its entries are `script-run/<id>` in the journal
+(`run_records.py`), and every process folds them to the same state. Each entry is written only behind the one that its
+writer saw, so that of two processes one claims a run, and a process that lost its claim makes no further call. A call
+that began and has no answer may have been made: it is not made again. A process finds the runs that it has not seen by
+their heads (`run_heads.py`).
 """
 
 from __future__ import annotations
@@ -20,19 +12,33 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-import orjson
-
 from patchbay.access.approvals import APPROVAL_SECONDS, MAX_ASKED, WAITING, Approval, Approvals, AskedCall
-from patchbay.catalogue.servers.script_tools import RUN
 from patchbay.coordination.process_liveness import ProcessLiveness
-from patchbay.coordination.sealing import Sealing
 from patchbay.errors import PatchbayError, StaleUpdate, ToolFailed
-from patchbay.jsonrpc import dump_json, load_json
+from patchbay.jsonrpc import dump_json
 from patchbay.processes.limits import MIB
-from patchbay.scripting.suspended.suspension import CannotGoOn, Suspension, read_suspension
+from patchbay.scripting.suspended.run_heads import RunHeads, index_entry
+from patchbay.scripting.suspended.run_records import (
+    DECIDED,
+    DONE,
+    EXPIRED,
+    FAILED,
+    KEPT_SECONDS,
+    PAGE,
+    RUNNING,
+    SUSPENDED,
+    SUSPENDED_SECONDS,
+    Kind,
+    Outcome,
+    RunHead,
+    RunState,
+    make_entry,
+)
+from patchbay.scripting.suspended.run_seals import RunSeals
+from patchbay.scripting.suspended.suspension import CannotGoOn, Suspension
 from patchbay.scripting.suspended.tool_questions import (
     Account,
     Answers,
@@ -43,7 +49,7 @@ from patchbay.scripting.suspended.tool_questions import (
     read_accounts,
     write_accounts,
 )
-from patchbay.store import JournalEntry, Store
+from patchbay.store import Store
 from patchbay.topics import SCRIPT_RUN, SCRIPT_RUNS
 
 MAX_SNAPSHOT_BYTES = 4 * MIB
@@ -64,147 +70,17 @@ MAX_OUTCOME_BYTES = MIB
 MAX_LOGGED_BYTES = MIB
 """Bytes of the result of a call that is kept until its run ends, for a process that goes on after this one."""
 
-SUSPENDED_SECONDS = 2 * APPROVAL_SECONDS
-"""Seconds that a suspended run is kept: until its decision, and until it has gone on."""
-
 FETCH_SECONDS = APPROVAL_SECONDS
 """Seconds after the end of a run in which the same call of `run_script` gets its outcome, once."""
-
-KEPT_SECONDS = 24 * 3600.0
-"""Seconds that the outcome of a run is kept and shown."""
-
-FORGET_SECONDS = 60.0
-"""Seconds between two looks for heads whose time is over."""
-
-PAGE = 1000
-
-SUSPENDED, DECIDED, RUNNING, DONE, FAILED, EXPIRED = "suspended", "decided", "running", "done", "failed", "expired"
-CANCELLED = "cancelled"
-"""The states of a run. DECIDED has a decision about each of its calls, and no process goes on with it yet."""
 
 MAX_ANSWER_BYTES = MIB
 """Bytes of the answers to the questions of tools for which a run waits at the same time."""
 
-UNKNOWN_RESULT = (
-    "this call was made, and its result is unknown: the process of the hub that made it ended. It is not made again"
-)
-
-DAMAGED = (
-    "the run cannot go on: its record is not what this hub has sealed for it (the record or the key of the hub was"
-    " changed). Run the script again"
-)
-
 FindAccount = Callable[[str, str], str]
-
-_SUSPENDED, _REPLIED, _CLAIMED, _BEGAN, _ANSWERED, _ENDED, _FETCHED = b"s", b"r", b"c", b"b", b"a", b"e", b"f"
 
 
 class LostClaim(CannotGoOn):
     """Another process goes on with this run, because this one seemed lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunHead:
-    """What is stored unsealed of a run; its contents are sealed, and bound to this.
-
-    `server` is the name of the server at whose endpoint it runs, "" for all servers, and `version` the version of that.
-    `tool` is the tool of that server whose call began the run: `run_script`, or a saved script.
-    `number` counts how often the run was suspended. `question` is the id of the question about approvals that it waits
-    for, "" without one, and `until` the Unix time at which that expires. `script` is the digest of the script and its
-    inputs, `began` a Unix time. `asks` is the number of calls whose tools ask questions; `is_answered` says that all of
-    these have answers. `accounts` names the accounts that its caller has to connect first (`accounts_of`). `size` is
-    that of the snapshot in bytes, and of the outcome of a run that has ended: 0 for one that is no longer kept.
-    """
-
-    id: str
-    principal: str
-    server: str
-    version: str
-    number: int
-    question: str
-    script: str
-    began: float
-    until: float
-    size: int = 0
-    ended: float = 0.0
-    state: str = SUSPENDED
-    is_fetched: bool = False
-    tool: str = RUN
-    asks: int = 0
-    is_answered: bool = False
-    accounts: str = ""
-
-    def about(self) -> bytes:
-        """Return the words that a sealed snapshot is bound to."""
-        where = [self.server, self.version, self.tool]
-        bound = [self.id, self.principal, *where, self.number, self.question, self.script]
-        return dump_json(["suspended", *bound, *([self.asks] if self.asks else [])])
-
-    def waits_for_answers(self, now: float) -> bool:
-        """Whether tools have asked questions that may still be answered."""
-        return bool(self.asks) and not self.is_answered and not self.ended and now < self.until
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended. `calls` are the rows of its calls; `failure` is why it failed, "" if it did not."""
-
-    printed: str
-    value: Any
-    calls: list[dict[str, Any]]
-    failure: str = ""
-
-
-@dataclass(slots=True)
-class RunState:
-    """The state of one run. `answers` has by the digest of a call what is known of each time it was made since.
-
-    `reply` has the sealed answers to the questions of its tools.
-    """
-
-    head: RunHead | None = None
-    sealed: bytes = b""
-    reply: bytes = b""
-    owner: str = ""
-    answers: dict[str, list[bytes]] = field(default_factory=dict)
-    outcome: bytes | None = None
-    is_damaged: bool = False
-    seq: int = 0
-
-    def apply(self, entry: JournalEntry) -> None:
-        """Apply one entry. One that this hub cannot have written damages the run."""
-        self.seq = entry.seq
-        kind, (line, _, rest) = entry.data[:1], entry.data[1:].partition(b"\n")
-        try:
-            if self.outcome is None:
-                self._apply(kind, orjson.loads(line), rest)
-            elif kind == _FETCHED and self.head is not None:
-                self.head = replace(self.head, is_fetched=True)
-        except (ValueError, TypeError, KeyError):
-            self.is_damaged = True
-
-    def _apply(self, kind: bytes, fields: Any, rest: bytes) -> None:
-        if kind == _SUSPENDED:
-            before, self.head = self.head, RunHead(**fields)
-            # An older snapshot that somebody appended again has an older number.
-            if before is not None and self.head.number != before.number + 1:
-                self.is_damaged = True
-            self.sealed, self.reply, self.owner, self.answers = rest, b"", "", {}
-        elif kind == _REPLIED:
-            if self.head is not None and fields["number"] == self.head.number:
-                changes = {name: fields[name] for name in ("is_answered", "accounts")}
-                self.head, self.reply = replace(self.head, **changes), rest
-        elif kind == _CLAIMED:
-            self.owner = fields["owner"]
-        elif kind == _BEGAN:
-            self.answers.setdefault(fields["call"], []).append(b"")
-        elif kind == _ANSWERED:
-            unknown = self.answers.setdefault(fields["call"], [])
-            if b"" in unknown:
-                unknown.remove(b"")
-            unknown.insert(0, rest)
-        elif kind == _ENDED:
-            self.head, self.outcome = RunHead(**fields), rest
 
 
 class _Reply(NamedTuple):
@@ -236,26 +112,9 @@ class SuspendedRuns:
         self.approvals = approvals
         self._find_account = find_account
         self._journal = store.journal
-        self._sealing = Sealing(key, b"suspended scripts")
+        self.seals = RunSeals(key)
         self._liveness = ProcessLiveness(store)
-        self._lock = threading.Lock()
-        self._seq = 0
-        self._heads: dict[str, RunHead] = {}
-        self._owned: dict[str, dict[str, RunHead]] = {}
-        """The same heads by their principal."""
-        self._forgets_at = 0.0
-
-    def heads(self) -> list[RunHead]:
-        """Return the newest head of each run that is kept, newest first."""
-        with self._lock:
-            self._catch_up()
-            return sorted(self._heads.values(), key=lambda one: one.began, reverse=True)
-
-    def heads_of(self, principal: str) -> list[RunHead]:
-        """Return the newest head of each run of a principal that is kept, newest first."""
-        with self._lock:
-            self._catch_up()
-            return sorted(self._owned.get(principal, {}).values(), key=lambda one: one.began, reverse=True)
+        self.heads = RunHeads(store.journal, approvals.now)
 
     def read(self, id: str) -> RunState | None:
         """Return the state of a run; None for an unknown one, or one that is no longer kept."""
@@ -265,18 +124,12 @@ class SuspendedRuns:
                 state.apply(entry)
         return state if state.head is not None else None
 
-    def head(self, id: str) -> RunHead | None:
-        """Return the newest head of a run; None for an unknown one."""
-        with self._lock:
-            self._catch_up()
-            return self._heads.get(id)
-
     def find(self, principal: str, server: str, script: str) -> RunHead | None:
         """Return the run that the same call of `run_script` goes on with; None if it begins a new one.
 
         That is one that is suspended or runs, or one that has ended lately and whose outcome its caller did not get.
         """
-        for one in self.heads_of(principal):
+        for one in self.heads.of(principal):
             if (one.server, one.script) != (server, script):
                 continue
             if self.is_kept_for_caller(one) or not (one.ended or one.is_fetched or self.state_of(one) == EXPIRED):
@@ -356,13 +209,13 @@ class SuspendedRuns:
         asks = sum(bool(one.questions) and one.account is None for one in waiting)
         head = replace(head, question=question, until=until, size=size, number=head.number + 1)
         head = replace(head, asks=asks, is_answered=False, accounts=accounts_of(waiting))
-        entry = _SUSPENDED + orjson.dumps(asdict(head)) + b"\n" + self._sealing.seal(data, head.about())
+        entry = make_entry(Kind.SUSPENDED, asdict(head), self.seals.seal_snapshot(head, data))
         topic = SCRIPT_RUN + head.id
         try:
             if claim is not None:
-                self._journal.remove(topic, claim.write(entry, SUSPENDED_SECONDS, self._index(head)))
+                self._journal.remove(topic, claim.write(entry, SUSPENDED_SECONDS, index_entry(head)))
             else:
-                self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), self._index(head)], {topic: 0})
+                self._journal.append_all([(topic, entry, SUSPENDED_SECONDS), index_entry(head)], {topic: 0})
         except PatchbayError:
             # Nothing can go on with these calls: no page shall ask about them.
             with suppress(PatchbayError):
@@ -384,7 +237,7 @@ class SuspendedRuns:
             given = merge_answers(known, answers)
             if given == known:
                 return None
-            is_answered = not open_questions(self.open(state)[0], given)
+            is_answered = not open_questions(self.seals.open(state)[0], given)
             return _Reply(given, is_answered=is_answered, accounts=now.accounts)
 
         return self._reply(head, find_changes)
@@ -400,7 +253,7 @@ class SuspendedRuns:
             left = [one for one in needed if one not in declined]
             if left == needed or state.owner or self.approvals.now() >= now.until:
                 return None
-            given = {**known, **decline_calls(self.open(state)[0], declined)}
+            given = {**known, **decline_calls(self.seals.open(state)[0], declined)}
             return _Reply(given, is_answered=now.is_answered, accounts=write_accounts(left))
 
         return self._reply(head, find_changes)
@@ -416,7 +269,7 @@ class SuspendedRuns:
             now = state.head if state is not None else None
             if state is None or now is None or now.number != head.number:
                 return False
-            reply = find_changes(state, now, self.open_answers(state))
+            reply = find_changes(state, now, self.seals.open_answers(state))
             if reply is None:
                 return False
             data = dump_json(reply.answers)
@@ -425,24 +278,13 @@ class SuspendedRuns:
                     f"the answers have {len(data)} bytes; at most {MAX_ANSWER_BYTES} are kept for a script"
                 )
             changes: dict[str, Any] = {"is_answered": reply.is_answered, "accounts": reply.accounts}
-            line = orjson.dumps({"number": now.number, **changes})
-            entry = _REPLIED + line + b"\n" + self._sealing.seal(data, _about_reply(now))
+            sealed = self.seals.seal_answers(now, data)
+            entry = make_entry(Kind.REPLIED, {"number": now.number, **changes}, sealed)
             with suppress(StaleUpdate):  # another entry was written meanwhile: the run is looked at again
-                entries = [(topic, entry, SUSPENDED_SECONDS), self._index(replace(now, **changes))]
+                entries = [(topic, entry, SUSPENDED_SECONDS), index_entry(replace(now, **changes))]
                 self._journal.append_all(entries, {topic: state.seq})
                 self.store.bus.publish(SCRIPT_RUNS, now.id.encode())
                 return True
-
-    def open_answers(self, state: RunState) -> Answers:
-        """Return the answers to the questions of tools. Raises ToolFailed for a record that was changed."""
-        assert state.head is not None
-        if not state.reply:
-            return {}
-        data = self._sealing.open(state.reply, _about_reply(state.head))
-        if data is None:
-            raise ToolFailed(DAMAGED)
-        answers: Answers = load_json(data)
-        return answers
 
     def claim(self, id: str, process: str) -> Claim | None:
         """Claim a run that waits for no person, for one process; None if it cannot go on now, or another one has it."""
@@ -451,29 +293,10 @@ class SuspendedRuns:
             return None
         claimed = Claim(self, state.head, state, process)
         try:
-            claimed.write(_CLAIMED + orjson.dumps({"owner": process}) + b"\n", SUSPENDED_SECONDS)
+            claimed.write(make_entry(Kind.CLAIMED, {"owner": process}), SUSPENDED_SECONDS)
         except LostClaim:
             return None
         return claimed
-
-    def open(self, state: RunState) -> tuple[Suspension, bytes]:
-        """Return what a suspended run had, and its snapshot. Raises ToolFailed for a record that was changed."""
-        assert state.head is not None
-        data = None if state.is_damaged else self._sealing.open(state.sealed, state.head.about())
-        if data is None:
-            raise ToolFailed(DAMAGED)
-        try:
-            return read_suspension(data)
-        except ValueError as problem:
-            raise ToolFailed(DAMAGED) from problem
-
-    def outcome(self, state: RunState) -> Outcome:
-        """Return the outcome of a run that has ended. Raises ToolFailed for a record that was changed."""
-        assert state.head is not None and state.outcome is not None
-        data = self._sealing.open(state.outcome, _about_end(state.head))
-        if data is None:
-            raise ToolFailed("the outcome of this run cannot be read: it is not what this hub has sealed for it")
-        return Outcome(**load_json(data))
 
     def mark_fetched(self, id: str) -> bool:
         """Note that the caller of a run gets its outcome now; False if another request got it before."""
@@ -481,7 +304,7 @@ class SuspendedRuns:
         if state is None or state.head is None or state.head.is_fetched:
             return False
         head = replace(state.head, is_fetched=True)
-        entries = [(SCRIPT_RUN + id, _FETCHED, KEPT_SECONDS), self._index(head)]
+        entries = [(SCRIPT_RUN + id, Kind.FETCHED, KEPT_SECONDS), index_entry(head)]
         try:
             self._journal.append_all(entries, {SCRIPT_RUN + id: state.seq})
         except StaleUpdate:
@@ -496,26 +319,11 @@ class SuspendedRuns:
             data = dump_json(asdict(Outcome("", None, outcome.calls, sentence)))
             head = replace(head, state=FAILED)
         head = replace(head, ended=self.approvals.now(), size=len(data))
-        line = orjson.dumps(asdict(head))
-        return _ENDED + line + b"\n" + self._sealing.seal(data, _about_end(head)), self._index(head)
-
-    def seal_answer(self, id: str, call: str, answer: Any) -> bytes:
-        """Return the sealed result of a call of a run."""
-        return self._sealing.seal(dump_json(answer), _about_answer(id, call))
-
-    def open_answer(self, id: str, call: str, sealed: bytes) -> Any:
-        """Return the result of a call. Raises ToolFailed if it is unknown, or was changed."""
-        data = self._sealing.open(sealed, _about_answer(id, call)) if sealed else None
-        if data is None:
-            raise ToolFailed(UNKNOWN_RESULT)
-        return load_json(data)
-
-    def _index(self, head: RunHead) -> tuple[str, bytes, float]:
-        return SCRIPT_RUNS, orjson.dumps(asdict(head)), KEPT_SECONDS if head.ended else SUSPENDED_SECONDS
+        return make_entry(Kind.ENDED, asdict(head), self.seals.seal_outcome(head, data)), index_entry(head)
 
     def _check_room(self, principal: str, size: int) -> None:
         """Raise ToolFailed if a principal may not have a further suspended run of this size."""
-        own, now = self.heads_of(principal), self.approvals.now()
+        own, now = self.heads.of(principal), self.approvals.now()
         not_ended = [one for one in own if not one.ended]
         states = self.states_of(not_ended)
         sizes = [one.size for one, state in zip(not_ended, states, strict=True) if state != EXPIRED]
@@ -536,39 +344,15 @@ class SuspendedRuns:
     def drop_oldest_outcomes(self, principal: str) -> None:
         """Remove the oldest outcomes of a principal beyond MAX_KEPT_BYTES. Those of the last FETCH_SECONDS stay."""
         before, size = self.approvals.now() - FETCH_SECONDS, 0
-        for one in sorted(self.heads_of(principal), key=lambda one: one.ended, reverse=True):
+        for one in sorted(self.heads.of(principal), key=lambda one: one.ended, reverse=True):
             if not one.ended or one.ended > before:
                 continue
             size += one.size
             if one.size and size > MAX_KEPT_BYTES:
                 topic = SCRIPT_RUN + one.id
                 with suppress(PatchbayError):  # the run that ends next tries again
-                    self._journal.append_all([self._index(replace(one, size=0))], {})
+                    self._journal.append_all([index_entry(replace(one, size=0))], {})
                     self._journal.remove(topic, self._journal.last(topic) + 1)
-
-    def _catch_up(self) -> None:
-        while entries := self._journal.read(SCRIPT_RUNS, self._seq, PAGE):
-            for entry in entries:
-                self._seq = entry.seq
-                with suppress(ValueError, TypeError):
-                    head = RunHead(**orjson.loads(entry.data))
-                    self._forget(head.id)
-                    self._heads[head.id] = head
-                    self._owned.setdefault(head.principal, {})[head.id] = head
-        if (now := self.approvals.now()) < self._forgets_at:
-            return
-        self._forgets_at = now + FORGET_SECONDS
-        for one in list(self._heads.values()):
-            if now > (one.ended + KEPT_SECONDS if one.ended else one.until + SUSPENDED_SECONDS):
-                self._forget(one.id)
-
-    def _forget(self, id: str) -> None:
-        known = self._heads.pop(id, None)
-        if known is not None:
-            own = self._owned[known.principal]
-            del own[id]
-            if not own:
-                del self._owned[known.principal]
 
 
 class Claim:
@@ -604,15 +388,15 @@ class Claim:
             known = self._known.get(call)
             sealed = known.pop(0) if known else None
         if sealed is not None:
-            return self._runs.open_answer(self.head.id, call, sealed)
-        self.write(_BEGAN + orjson.dumps({"call": call}) + b"\n", SUSPENDED_SECONDS)
+            return self._runs.seals.open_result(self.head.id, call, sealed)
+        self.write(make_entry(Kind.BEGAN, {"call": call}), SUSPENDED_SECONDS)
         return None
 
     def end_call(self, call: str, answer: Any) -> None:
         """Note the answer of a call, a JSON value. Raises LostClaim."""
-        sealed = self._runs.seal_answer(self.head.id, call, answer)
+        sealed = self._runs.seals.seal_result(self.head.id, call, answer)
         if len(sealed) <= MAX_LOGGED_BYTES:
-            self.write(_ANSWERED + orjson.dumps({"call": call}) + b"\n" + sealed, SUSPENDED_SECONDS)
+            self.write(make_entry(Kind.ANSWERED, {"call": call}, sealed), SUSPENDED_SECONDS)
 
     def end(self, outcome: Outcome) -> None:
         """Store the outcome of the run, and remove its snapshot; the first outcome counts. Raises LostClaim."""
@@ -625,16 +409,3 @@ class Claim:
         self._runs.store.journal.remove(SCRIPT_RUN + self.head.id, seq)
         self._runs.store.bus.publish(SCRIPT_RUNS, self.head.id.encode())
         self._runs.drop_oldest_outcomes(head.principal)
-
-
-def _about_end(head: RunHead) -> bytes:
-    bound = [head.id, head.principal, head.server, head.state]
-    return dump_json(["ended", *bound])
-
-
-def _about_reply(head: RunHead) -> bytes:
-    return dump_json(["reply", head.id, head.principal, head.number, head.script])
-
-
-def _about_answer(id: str, call: str) -> bytes:
-    return dump_json(["answer", id, call])

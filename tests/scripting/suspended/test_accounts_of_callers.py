@@ -87,7 +87,7 @@ def run(caller: Caller, code: str = CODE, capabilities: Any = None, **params: An
 
 def waiting_run(hub: Hub, caller: Caller) -> Any:
     """The head of the one run of a caller that has not ended."""
-    (head,) = (one for one in runs(hub).heads() if not one.ended and one.principal == name_of(caller))
+    (head,) = (one for one in runs(hub).heads.all() if not one.ended and one.principal == name_of(caller))
     return head
 
 
@@ -209,7 +209,7 @@ def test_an_account_that_is_gone_again_is_asked_for_again(hub: Hub, ann: Caller)
     disconnect(ann.browser.client, "far")
     other = f"{CODE}print('again')\nwho"
     assert "needs your own account" in failure(run(ann, other))
-    assert scripts.runs.heads()[0].accounts.endswith(":")
+    assert scripts.runs.heads.all()[0].accounts.endswith(":")
 
 
 def test_a_run_without_an_account_in_time_ends(hub: Hub, ann: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_a_run_without_an_account_in_time_ends(hub: Hub, ann: Caller, monkeypatc
     assert "needs your own account" in again and head.id not in again, "a run of its own"
     store(ann.browser.client, "far", key_of("ann"))
     assert runs(hub).state_of(head) == "expired" and runs(hub).claim(head.id, "process") is None
-    (second,) = (one for one in runs(hub).heads_of(name_of(ann)) if one.id != head.id)
+    (second,) = (one for one in runs(hub).heads.of(name_of(ann)) if one.id != head.id)
     assert ended(hub, second.id).value == "ann"
 
 
@@ -268,7 +268,7 @@ def test_the_account_may_be_connected_at_another_hub_on_the_same_store(keyed: Ke
         store(ben.browser.client, "far", key_of("ben"))
         until(lambda: "whoami" in tools_of(ann, "far"))
         failure(run(ann))
-        (head,) = runs(second).heads()
+        (head,) = runs(second).heads.all()
         assert runs(second).lacks_account(head)
         browser = Browser(second)
         browser.sign_in("ann")
@@ -288,7 +288,7 @@ def test_a_run_that_waits_for_an_account_goes_on_after_a_restart(keyed: Keyed, t
     store(ben.browser.client, "far", key_of("ben"))
     until(lambda: "whoami" in tools_of(ann, "far"))
     failure(run(ann))
-    (head,) = runs(first).heads()
+    (head,) = runs(first).heads.all()
     first.close()
     second = shared_hub(tmp_path, store="sqlite")
     try:
@@ -342,8 +342,8 @@ def test_an_account_is_asked_for_once_and_a_declined_one_ends_only_its_own_calls
     answers = {keys["far"]: {"action": "decline"}, keys["near"]: {"action": "accept"}}
     with ThreadPoolExecutor(1) as pool:
         last = pool.submit(ask, inputResponses=answers, requestState=asked.result["requestState"])
-        until(lambda: len(runs(two).head(head.id).accounts.split()) == 1, "the reply")
-        assert runs(two).state_of(runs(two).head(head.id)) == "suspended", "the other account is still needed"
+        until(lambda: len(runs(two).heads.get(head.id).accounts.split()) == 1, "the reply")
+        assert runs(two).state_of(runs(two).heads.get(head.id)) == "suspended", "the other account is still needed"
         store(ann.browser.client, "near", key_of("ann"))
         declined = "both.far: did not run: you did not connect your account"
         assert value(last.result(BOUND)) == [declined, declined, "ann"]

@@ -35,7 +35,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def waiting_run(hub: Hub) -> Any:
     """The head of the one run that waits for an answer."""
-    (found,) = (one for one in runs(hub).heads() if one.waits_for_answers(runs(hub).approvals.now()))
+    (found,) = (one for one in runs(hub).heads.all() if one.waits_for_answers(runs(hub).approvals.now()))
     return found
 
 
@@ -204,7 +204,7 @@ def test_a_schedule_has_no_person_who_answers(hub: Hub, tmp_path: Path) -> None:
 def test_a_tool_that_asks_the_model_of_the_client_fails_and_names_the_direct_call(hub: Hub, tmp_path: Path) -> None:
     said = failure(ask(hub, tmp_path, "import desk\nawait desk.sample()", {"elicitation": {}, "sampling": {}}))
     assert "a tool cannot ask for this inside a script: sampling. Call desk.sample directly" in said
-    assert not [one for one in runs(hub).heads() if not one.ended]
+    assert not [one for one in runs(hub).heads.all() if not one.ended]
 
 
 def test_the_same_answers_count_once(hub: Hub, tmp_path: Path) -> None:

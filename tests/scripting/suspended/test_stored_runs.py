@@ -14,14 +14,8 @@ from patchbay.coordination.process_liveness import Heartbeat
 from patchbay.errors import StoreAway, ToolFailed
 from patchbay.scripting.cancelling import cancel_run
 from patchbay.scripting.suspended import suspended_runs
-from patchbay.scripting.suspended.suspended_runs import (
-    FETCH_SECONDS,
-    RUNNING,
-    SUSPENDED,
-    Outcome,
-    RunHead,
-    SuspendedRuns,
-)
+from patchbay.scripting.suspended.run_records import RUNNING, SUSPENDED, Outcome, RunHead
+from patchbay.scripting.suspended.suspended_runs import FETCH_SECONDS, SuspendedRuns
 from patchbay.scripting.suspended.suspension import BudgetLeft, Suspension, WaitingCall
 from patchbay.stores.memory import MemoryStore
 
@@ -142,8 +136,8 @@ def test_the_values_of_the_last_ten_minutes_have_a_limit_and_older_ones_are_drop
     clocked.end(clocked.suspend_asking(5), "x" * 1000)
     assert clocked.runs.read(first[0].id) is None
     found = [clocked.runs.read(one.id) for one in first[1:]]
-    assert [clocked.runs.outcome(one).value for one in found if one is not None] == ["x" * 1000] * 2
-    head = clocked.runs.head(first[0].id)
+    assert [clocked.runs.seals.open_outcome(one).value for one in found if one is not None] == ["x" * 1000] * 2
+    head = clocked.runs.heads.get(first[0].id)
     assert head is not None and (head.state, head.size) == ("done", 0), "its page is still there"
     clocked.now += FETCH_SECONDS
     assert cancel_run(clocked.runs, clocked.suspend_asking(6).id, "ann")
@@ -155,9 +149,9 @@ def test_a_look_for_the_run_of_a_call_orders_the_runs_of_its_principal_alone(
 ) -> None:
     clocked.suspend_asking(1, "ben")
     head = clocked.suspend_asking(2)
-    monkeypatch.setattr(clocked.runs, "heads", lambda: pytest.fail("all runs were ordered"))
-    assert [one.id for one in clocked.runs.heads_of("ann")] == [head.id]
+    monkeypatch.setattr(clocked.runs.heads, "all", lambda: pytest.fail("all runs were ordered"))
+    assert [one.id for one in clocked.runs.heads.of("ann")] == [head.id]
     found = clocked.runs.find("ann", "s", "2")
     assert found is not None and found.id == head.id and clocked.runs.find("ann", "s", "1") is None
     clocked.now = head.until + 10 * APPROVAL_SECONDS
-    assert clocked.runs.heads_of("ann") == [] == clocked.runs.heads_of("ben"), "they are forgotten"
+    assert clocked.runs.heads.of("ann") == [] == clocked.runs.heads.of("ben"), "they are forgotten"

@@ -18,7 +18,8 @@ from patchbay.activity.records import Filter
 from patchbay.scripting import script_run
 from patchbay.scripting.front import KEPT_AS
 from patchbay.scripting.script_run import ScriptRun
-from patchbay.scripting.suspended.suspended_runs import DECIDED, UNKNOWN_RESULT
+from patchbay.scripting.suspended.run_records import DECIDED
+from patchbay.scripting.suspended.run_seals import UNKNOWN_RESULT
 from patchbay.scripting.suspended.suspension import digest_of_call
 from tests.hubs import Hub
 from tests.scripting.closing import (
@@ -190,7 +191,7 @@ def test_a_call_that_a_lost_process_may_have_made_is_not_made_again(tmp_path: Pa
         failure(close_issues(hub, tmp_path))
         asked, known = waiting(hub), runs(hub)
         decide(hub, asked[0]["question"])
-        head = known.head(asked[0]["run"])
+        head = known.heads.get(asked[0]["run"])
         assert known.state_of(head) == DECIDED
         lost = known.claim(head.id, "a process without signs of life")
         first, second = (

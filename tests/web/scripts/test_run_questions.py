@@ -38,7 +38,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 def waiting_run(hub: Hub) -> str:
     """The id of the one run that waits for an answer."""
-    (found,) = (one for one in runs(hub).heads() if one.waits_for_answers(runs(hub).approvals.now()))
+    (found,) = (one for one in runs(hub).heads.all() if one.waits_for_answers(runs(hub).approvals.now()))
     return str(found.id)
 
 
@@ -60,7 +60,7 @@ def send(hub: Hub, run: str, key: str, action: str = "accept", **fields: str) ->
 
 def outcome(hub: Hub, folder: Path, code: str) -> Answer:
     """The answer to the same call again, once the run has ended."""
-    until(lambda: all(one.ended for one in runs(hub).heads()), "the end of the run")
+    until(lambda: all(one.ended for one in runs(hub).heads.all()), "the end of the run")
     return ask(hub, folder, code, capabilities={})
 
 
