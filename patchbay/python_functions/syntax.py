@@ -16,7 +16,7 @@ MAX_PARSE_ATTEMPTS = 5
 """Maximum number of attempts to parse one text."""
 
 SYNTAX_LOCK = threading.RLock()  # reentrant, because a finalizer that runs during parsing may parse too
-"""Held while a tree is built, and while a library builds trees, as Werkzeug does for each route."""
+"""Held while a tree is built, and while a library builds trees, as Werkzeug does to build the URL of a route."""
 
 
 def parse_source(text: str | bytes, name: str = "<unknown>") -> ast.Module:

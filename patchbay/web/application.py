@@ -14,6 +14,7 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.serving.drain import Drain
 from patchbay.serving.health import Health
 from patchbay.web.operator.operators import Operators
+from patchbay.web.routes import Route
 from patchbay.wire.endpoints.websocket_routes import WebSocketRoutes
 from patchbay.wire.pipeline import Pipeline
 from patchbay.wire.requests.authentication import Authentication
@@ -61,6 +62,8 @@ class Parts:
 
 class Application(Flask):
     """The Flask application of a hub."""
+
+    url_rule_class = Route
 
     def __init__(self, parts: Parts, **options: Any) -> None:
         super().__init__("patchbay", **options)

@@ -13,7 +13,6 @@ from patchbay.access.secrets.variables import HubVariables
 from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.hub_services import HubServices
-from patchbay.python_functions.syntax import SYNTAX_LOCK
 from patchbay.settings import Settings, whole_environment
 from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.audit import audit_blueprint
@@ -97,10 +96,8 @@ def register_pages(app: Application) -> None:
     app.parts.drain.on_begin(site.directory.end)
     accounts = Accounts(settings, services.catalogue.store.journal, app.parts.keys, services.quotas.remember)
     app.parts.for_pages = PageParts(site, accounts, InspectedServers(settings, whole_environment()))
-    # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
-    with SYNTAX_LOCK:
-        _add_sign_in(app, site, services)
-        _add_pages(app, site, dispatcher, attention)
+    _add_sign_in(app, site, services)
+    _add_pages(app, site, dispatcher, attention)
 
 
 def _add_script_pages(app: Application, site: Site, dispatcher: Dispatcher) -> None:
