@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from unicodedata import normalize
 
 from patchbay.descriptors import Problem
 from patchbay.python_functions.schemas import expression_in
@@ -22,6 +24,8 @@ from patchbay.python_functions.scope import FunctionNode, Scope
 
 OPAQUE_NAMES = frozenset(("globals", "exec", "vars", "setattr"))
 """Functions that bind names which the syntax does not show."""
+
+OPAQUE_WORDS = re.compile(rf"\b(?:{'|'.join(sorted(OPAQUE_NAMES))})\b")
 
 INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -40,23 +44,33 @@ class UsedName:
     is_text: bool
 
 
-def find_unresolved_names(module: ast.Module, scope: Scope) -> tuple[Problem, ...]:
+def find_unresolved_names(module: ast.Module, scope: Scope, text: str) -> tuple[Problem, ...]:
     """Return a problem for each annotation with a name that the module does not bind, in source order.
 
-    It is a fault where the module cannot be loaded for it.
+    It is a fault where the module cannot be loaded for it. `text` is the source of the module.
     """
-    if _is_opaque(module):
+    if _is_opaque(module, text):
         return ()
     return tuple(_Check(module, scope).problems(module.body, {}))
 
 
-def _is_opaque(module: ast.Module) -> bool:
-    for node in ast.walk(module):
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
-            return True
-        if isinstance(node, ast.Name) and node.id in OPAQUE_NAMES:
-            return True
-    return False
+def _is_opaque(module: ast.Module, text: str) -> bool:
+    imports = (node for node in _statements_below(module) if isinstance(node, ast.ImportFrom))
+    if any(alias.name == "*" for node in imports for alias in node.names):
+        return True
+    # Python reads names in this form. Few sources have such a word, and to visit all expressions takes longest.
+    if OPAQUE_WORDS.search(normalize("NFKC", text)) is None:
+        return False
+    return any(isinstance(node, ast.Name) and node.id in OPAQUE_NAMES for node in ast.walk(module))
+
+
+def _statements_below(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below a node that are not part of an expression: most nodes are."""
+    waiting = [node]
+    while waiting:
+        below = [each for each in ast.iter_child_nodes(waiting.pop()) if not isinstance(each, ast.expr)]
+        yield from below
+        waiting += below
 
 
 class _Check:
@@ -154,7 +168,7 @@ def _bound_names(holder: ast.Module | ast.ClassDef) -> dict[str, int]:
             line = getattr(node, "lineno", 0)
             found[name] = min(line, found.get(name, line))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            waiting += [each for each in ast.walk(node) if isinstance(each, ast.Global)]
+            waiting += [each for each in _statements_below(node) if isinstance(each, ast.Global)]
         elif not isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
             waiting += ast.iter_child_nodes(node)
     return found

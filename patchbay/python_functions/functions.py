@@ -69,7 +69,7 @@ def discover_functions(name: str, text: str) -> Discovery:
     read_script_block(text.encode(), name)
     scope = Scope.of(module)
     found = FunctionReader(name, scope).read(read_docstring(ast.get_docstring(module, clean=False)).first)
-    problems = (*find_unresolved_names(module, scope), *found.problems)
+    problems = (*find_unresolved_names(module, scope, text), *found.problems)
     return replace(found, problems=problems, imports=foreign_imports(module), functions=functions_of(module))
 
 
