@@ -24,40 +24,30 @@ from patchbay.activation import (
     Events,
     Memory,
     activate,
-    share_time_limits,
-    without_tasks,
 )
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.background import run_in_background
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
-from patchbay.catalogue.reading.prompts import prompt_events
 from patchbay.catalogue.reading.resources import (
     CatalogueForReading,
     content_of_result,
     find_changing_tool,
-    find_resource,
     read_resource,
-    resource_events,
 )
-from patchbay.catalogue.reading.toolset_templates import excludes_uri, gives_chosen
-from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, scheme_of
 from patchbay.catalogue.servers.rows import ServerRow
 from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.tool_state import ServerState
-from patchbay.catalogue.visible_catalogue import is_denied_by_older_name
+from patchbay.catalogue.toolset_origins import BeginOriginCall, ToolsetOrigins
 from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     ContentError,
-    OverQuota,
     PatchbayError,
-    ResourceNotFound,
-    ServerFailed,
     ToolFailed,
     UnknownServer,
 )
-from patchbay.events import Done, Ending, Failed
+from patchbay.events import Failed
 from patchbay.kind import kind_named
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
 from patchbay.outputs.redirects import REDIRECT_PREFIX
@@ -65,7 +55,6 @@ from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 from patchbay.upstreams.lists.snapshots import mounts_in
 from patchbay.upstreams.standing import wait_until_known
-from patchbay.views.fold import Fold, ValueFold, folded
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +75,6 @@ VisibleTo = Callable[[Any], CatalogueForReading]
 
 BeginCall = Callable[[Any, str, bool], CallPlace | None]
 """Counts a call of a sender (`Call.sender`) on a server, nested or not; None if it needs no count. Raises OverQuota."""
-
-BeginOriginCall = Callable[[Any, str], CallPlace | None]
-"""Counts a call through a toolset on the server behind it; None if it needs no count. Raises OverQuota."""
 
 Gate = Callable[[Server, Descriptor, Call, Events], Events]
 """Returns the events of a call, which begin only after its approval if the call needs one."""
@@ -146,6 +132,7 @@ class CatalogueHub:
         self.begin_saved_script: RunSavedScript = _refuse_to_run_script
         self.gate: Gate = lambda server, descriptor, call, events: events
         self.resumed_scripts: Any = None
+        self.origins = ToolsetOrigins(catalogue, self)
         self._catalogue = catalogue
         self._read_limit = read_limit
         self._alone: set[CancelFlag] = set()
@@ -183,7 +170,7 @@ class CatalogueHub:
         A redirect to a tool that is not marked read-only calls it: with the rights, the approval and the record of a
         call.
         """
-        seen = self._seen_by(call)
+        seen = self.seen_by(call)
         if call.chain[-1:] == (f"{REDIRECT_PREFIX}{uri}",) and (target := find_changing_tool(seen, uri)) is not None:
             assert target.descriptor is not None
             return content_of_result(uri, self.call(target.server.name, target.descriptor.name, target.variables, call))
@@ -212,7 +199,7 @@ class CatalogueHub:
             found = self._find_begun(name, descriptor.name, call)
         except UnknownServer as problem:
             raise ToolFailed(problem.message) from problem
-        if pinned is not None and not self._seen_by(call).forbids(name, descriptor.name):
+        if pinned is not None and not self.seen_by(call).forbids(name, descriptor.name):
             found = pinned
         now = found.tools.get(descriptor.name)
         if now is None or now.digest != descriptor.digest:
@@ -225,7 +212,7 @@ class CatalogueHub:
         `server` is the toolset as it is served, or one version of it. Raises ToolFailed.
         """
         try:
-            now = self._seen_by(call).find(server.name)
+            now = self.seen_by(call).find(server.name)
         except UnknownServer as problem:
             shown = call.shown or call.chain[-1]
             sentence = f"{shown} calls tools of {server.name}, to which its caller has no right"
@@ -235,177 +222,12 @@ class CatalogueHub:
         return self.begin_saved_script(now, script, arguments, call)
 
     def pass_on(self, entry: Descriptor, arguments: dict[str, Any], call: Call) -> Events:
-        """Return the events of the origin of an entry of a toolset, for a call of that entry.
-
-        The call goes on with its rights, its deadline, its questions and its cancellation. Raises ToolFailed when the
-        caller may not use the origin, when it is not there, or when it is no longer the one that the entry shows.
-        """
-        server = self._find_origin(entry, call)
-        descriptor = server.tools[entry.origins[0].name]
-        word, before, shown = f"{server.name}.{descriptor.name}", call.chain[:-1], _shown(entry, call)
-        if word in before:
-            raise ToolFailed(f"{shown} leads back to a tool that called it")
-        is_mounted = server.upstream is not None
-        capabilities = without_tasks(call.capabilities) if is_mounted else call.capabilities
-        # `share_time_limits` keeps the limits of both calls the same.
-        inner = call.changed(
-            server=server.name,
-            target=descriptor.target,
-            arguments=arguments,
-            capabilities=capabilities,
-            chain=(*before, word),
-            shown=shown,
-        )
-        place = self.count_at_origin(server, call, shown)
-        return share_time_limits(call, inner, self._origin_events(server, descriptor, inner, place))
-
-    def count_at_origin(self, server: Server, call: Call, shown: str) -> CallPlace | None:
-        """Count a call of an entry, `shown` to its caller, against the quotas of its sender on the server behind it.
-
-        Raises ToolFailed when a quota is used up. Its own message would name the server.
-        """
-        try:
-            return self.begin_origin_call(call.sender, server.name)
-        except OverQuota as problem:
-            raise ToolFailed(f"too many calls of {shown}; try again in {problem.retry_after} s") from problem
+        """Return the events of the origin of an entry of a toolset, as ToolsetOrigins does."""
+        return self.origins.pass_on(entry, arguments, call)
 
     def pass_on_reading(self, entry: Descriptor, uri: str, call: Call) -> Events:
-        """Return the events of the origin of a resource, template or prompt of a toolset; `uri` is what is read.
-
-        A template gives what it matches, but no resource that its server lists by itself: that one is chosen apart;
-        nor what the toolset excludes. Raises ToolFailed, ResourceNotFound and InvalidParams.
-        """
-        server = self._find_origin(entry, call, uri)
-        origin, seen = entry.origins[0], self._seen_by(call)
-        descriptor = server.entry(entry.kind, origin.name)
-        assert descriptor is not None
-        capabilities = without_tasks(call.capabilities) if server.upstream is not None else call.capabilities
-        shown = call.shown or f"{call.server}.{uri or entry.name}"
-        inner = replace(call, server=server.name, capabilities=capabilities, shown=shown)
-        if entry.kind == "prompt":
-            events = prompt_events(server, descriptor, inner, self._conceal)
-        else:
-            if entry.kind == "template" and excludes_uri(entry, uri):
-                raise ResourceNotFound(uri)
-            # An app has another URI at its own server.
-            own = uri if entry.kind == "template" else origin.name
-            found = find_resource(self._catalogue, server, own, call.principal)
-            if entry.kind == "template" and not gives_chosen(entry, found):
-                raise ResourceNotFound(uri)
-            # What the hub itself shows depends on the rights of the caller, also behind a toolset.
-            events = resource_events(seen, server, found, inner, self._conceal)
-            events = self._with_own_uris(events, (uri, own), server, call.server)
-        place = self.count_at_origin(server, call, shown)
-        events = events if place is None else folded(events, ValueFold(False), place=place)
-        return share_time_limits(call, inner, events)
-
-    def _with_own_uris(self, events: Events, uris: tuple[str, str], server: Server, toolset: str) -> Events:
-        """Yield the events of a read; contents under a URI of another server stand under the one that was read.
-
-        `uris` are the one that was read, and the one that the server has for it.
-        """
-        reply: Any = None
-        try:
-            while True:
-                event = events.send(reply)
-                if isinstance(event, Done) and event.result is not None:
-                    event = replace(event, result=self._own_contents(event.result, uris, server, toolset))
-                reply = yield event
-        except StopIteration:
-            return
-        finally:
-            events.close()
-
-    def _own_contents(
-        self, result: Mapping[str, Any], uris: tuple[str, str], server: Server, toolset: str
-    ) -> Mapping[str, Any]:
-        contents, (uri, own) = result.get("contents"), uris
-        if not isinstance(contents, list):
-            return result
-        try:
-            listed = self._catalogue.find(toolset).resources
-        except UnknownServer:
-            listed = {}
-
-        def is_own(name: Any) -> bool:
-            if name == uri or not isinstance(name, str):
-                return True
-            if name == own:
-                return False
-            owner = listed.get(name)
-            if owner is not None:
-                return bool(owner.origins) and owner.origins[0].server == server.name
-            return scheme_of(name) not in HUB_SCHEMES
-
-        shown = [
-            {**one, "uri": uri} if isinstance(one, Mapping) and not is_own(one.get("uri")) else one for one in contents
-        ]
-        return {**result, "contents": shown}
-
-    def find_origin(self, entry: Descriptor, call: Call) -> tuple[Server, Descriptor]:
-        """Return the server and the entry behind an entry of a toolset, through other toolsets to the last one.
-
-        Raises ToolFailed as `pass_on` does.
-        """
-        call = replace(call, shown=_shown(entry, call))
-        while True:
-            server = self._find_origin(entry, call)
-            found = server.entry(entry.kind, entry.origins[0].name)
-            assert found is not None
-            if not found.origins:
-                return server, found
-            entry = found
-
-    def _find_origin(self, entry: Descriptor, call: Call, uri: str = "") -> Server:
-        """Return the server with the origin of an entry; `uri` is what is read by a template. Raises ToolFailed.
-
-        No sentence names the origin: a caller may use an entry without a right to know what is behind it.
-        """
-        origin, shown = entry.origins[0], _shown(entry, call)
-        seen = self._seen_by(call)
-        try:
-            self._catalogue.begin(origin.server)
-            server = (seen if origin.needs_right else self._catalogue).find(origin.server)
-        except UnknownServer as problem:
-            raise ToolFailed(f"{shown} is not available now: the server behind it is not served") from problem
-        found = server.entry(entry.kind, origin.name)
-        is_hidden = server.audience is not None and origin.name in server.audience.hidden_from(call.principal)
-        is_denied = seen.forbids(origin.server, origin.name) or (uri != "" and seen.forbids(origin.server, uri))
-        if found is None or is_hidden or is_denied or is_denied_by_older_name(seen, found):
-            raise ToolFailed(f"{shown} is not available now")
-        if found.digest != origin.digest:
-            raise ToolFailed(f"{shown} has changed since it was listed: list the tools again")
-        if server.version != origin.version or found.origins != entry.origins[1:]:
-            # Its approval and its record name what was there when the call began.
-            raise ToolFailed(f"{shown} has changed since this call began: send the call again")
-        return server
-
-    def _origin_events(self, server: Server, descriptor: Descriptor, call: Call, place: CallPlace | None) -> Events:
-        """Return the events of a call of an origin; its result is stored where a resource of its server shows it."""
-        events = server.activate(descriptor, call, self._conceal, is_inner=True)
-        if descriptor.name in server.tools_with_stored_output:
-            fold = Fold()
-            return folded(events, fold, partial(self._remember_ending, server, descriptor.name, fold), place)
-        return events if place is None else folded(events, ValueFold(False), place=place)
-
-    def _remember_ending(self, server: Server, tool: str, fold: Fold, ending: Ending) -> Ending:
-        """Store the result of a call that ends well; return its ending."""
-        result = fold.result(ending)
-        if not (isinstance(ending, Failed) or result.get("isError")) and "content" in result:
-            self.remember(server, tool, result)
-        return ending
-
-    def _conceal(self, problem: PatchbayError, call: Call) -> str:
-        """Return the failure of an origin for a caller who may not see its server; empty for any other failure."""
-        if not problem.names_server:
-            return ""
-        try:
-            self._seen_by(call).find(call.server)
-        except UnknownServer:
-            log.warning("%s failed: %s", call.shown, problem.message)
-            hidden = problem.hidden if isinstance(problem, ServerFailed) else ""
-            return f"{call.shown} gave no result: {hidden or 'the server behind it failed'}"
-        return ""
+        """Return the events of the origin of a resource, template or prompt of a toolset, as ToolsetOrigins does."""
+        return self.origins.pass_on_reading(entry, uri, call)
 
     def _find_begun(self, name: str, tool: str, call: Call) -> Server:
         """Return a server for a call of another server's tool, once it has begun. Raises UnknownServer.
@@ -413,15 +235,15 @@ class CatalogueHub:
         A mounted server whose tools are not known yet gets the time for its first answer, except for a call that comes
         from a mount: two mounts that lead to each other would wait for each other.
         """
-        found = self._seen_by(call).find(name)
+        found = self.seen_by(call).find(name)
         if self._catalogue.begin(name):
-            found = self._seen_by(call).find(name)
+            found = self.seen_by(call).find(name)
         standing = found.standing
         if standing is None or tool in found.tools or mounts_in(call.meta):
             return found
         wait_until_known(standing, call)
         self._catalogue.catch_up()
-        return self._seen_by(call).find(name)
+        return self.seen_by(call).find(name)
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of the calling server independently, for at most ALONE_SECONDS. Raises ToolFailed for too
@@ -455,7 +277,7 @@ class CatalogueHub:
             with self._counting:
                 self._alone.discard(call.cancelled)
 
-    def _seen_by(self, call: Call) -> CatalogueForReading:
+    def seen_by(self, call: Call) -> CatalogueForReading:
         """Return the catalogue as the caller of a tool may see it: the tool has no other rights than its caller."""
         return self._catalogue if call.sender is None else self.visible_to(call.sender)
 
@@ -464,7 +286,7 @@ class CatalogueHub:
 
         They are those that the caller may see.
         """
-        store, seen = self._catalogue.store, self._seen_by(call)
+        store, seen = self._catalogue.store, self.seen_by(call)
         if kind == "servers":
             rows = [row for row in self._catalogue.planned_rows() if seen.shows_source(row.name)]
             sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if self._is_enabled(row)}
@@ -587,11 +409,6 @@ class CatalogueHub:
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:
                 self.updated(server.name, resource.name)
-
-
-def _shown(entry: Descriptor, call: Call) -> str:
-    """Return the name of the tool of a toolset that a caller called, which may lead to this entry of another one."""
-    return call.shown or f"{call.server}.{entry.name}"
 
 
 def _nested_call(call: Call, word: str | None) -> Call:

@@ -53,7 +53,7 @@ def complete(context: RequestContext) -> dict[str, Any]:
     descriptor = entry
     if descriptor.origins:
         call = _call(context, {})
-        server, descriptor = context.services.catalogue.hub.find_origin(descriptor, call)
+        server, descriptor = context.services.catalogue.hub.origins.find(descriptor, call)
         if server.upstream is not None:
             completion = without_hidden(context, _ask_mount(context, server, descriptor, call))
             return stamped({"completion": completion}, context.server, context.caller.revision)
@@ -188,7 +188,7 @@ def _origin_events(context: RequestContext, server: Server, descriptor: Descript
 
     Raises ToolFailed when a quota on that server is used up: the message of the quota names it.
     """
-    place = context.services.catalogue.hub.count_at_origin(server, call, "this entry")
+    place = context.services.catalogue.hub.origins.count(server, call, "this entry")
     yield from folded(server.activate(descriptor, call), ValueFold(False), place=place)
 
 
