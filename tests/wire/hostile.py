@@ -120,6 +120,10 @@ class Reader(HTMLParser):
     def text(self) -> str:
         return "".join(self._pieces)
 
+    def updatepos(self, i: int, j: int) -> int:
+        """Count no lines: a fault names its text, and the counting would take an eighth of the time."""
+        return j
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._within = tag
         if tag not in ELEMENTS:

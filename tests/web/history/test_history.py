@@ -16,7 +16,7 @@ from patchbay.web.rendering.markdown import ELEMENTS as MARKDOWN
 from tests.hubs import Hub
 from tests.waiting import until
 from tests.web.browsing import TOWN, links, read, read_json, set_variable, town_hub
-from tests.wire.hostile import HOSTILE, Reader
+from tests.wire.hostile import HOSTILE, Reader, is_shown
 
 STAY = "def stay(at: str) -> str:\n    return at\n\n\n"
 BETTER = TOWN.replace("days: int = 2", "days: float = 3").replace("def visit(", f"{STAY}def visit(")
@@ -248,6 +248,12 @@ def test_history_goes_on_behind_a_link(hub: Hub) -> None:
     assert "number 5." in read(hub, older)
 
 
+def shows_as_text(hub: Hub, path: str, *texts: str) -> None:
+    page = Reader(html := read(hub, path))
+    assert page.faults == [], path
+    assert [text for text in texts if "<" in text and text in html] == [], path
+
+
 @pytest.mark.parametrize("index", range(len(HOSTILE)))
 def test_hostile_sources_names_and_reasons_are_shown_as_they_are(hub: Hub, index: int) -> None:
     """T14.2: in a definition, a value, a reason, a diff and a content."""
@@ -256,15 +262,25 @@ def test_hostile_sources_names_and_reasons_are_shown_as_they_are(hub: Hub, index
     first = root(hub)
     set_variable(hub, "v", text.encode(), text)
     source = hub.catalogue.store.blobs.put(f"# {text}\ndef f(): pass\n".encode())
-    for path in (
-        *("/history", "/variables", "/variables/v", "/history/names?name=variables/v"),
-        f"/history/compare?old={first}&new={root(hub)}",
-        f"/history/rollback?root={first}",
-        f"/cid/{source}",
-    ):
-        page = Reader(html := read(hub, path))
-        assert page.faults == [], path
-        assert "<" not in text or text not in html
+    shows_as_text(hub, "/variables/v", text)
+    shows_as_text(hub, f"/history/compare?old={first}&new={root(hub)}", text)
+    shows_as_text(hub, f"/history/rollback?root={first}", text)
+    shows_as_text(hub, f"/cid/{source}", text)
+
+
+@pytest.mark.parametrize("texts", [HOSTILE[:30], HOSTILE[30:]], ids=["first", "last"])
+def test_hostile_values_and_reasons_are_shown_as_they_are_in_lists(hub: Hub, texts: tuple[str, ...]) -> None:
+    """T14.2: a list shows many of them on one page."""
+    for number, text in enumerate(texts):
+        set_variable(hub, "listed", text.encode(), text)
+        set_variable(hub, f"listed-{number}", text.encode(), "why")
+    for path in ("/history/names?name=variables/listed", "/variables"):
+        shows_as_text(hub, path, *texts)
+    page = Reader(read(hub, "/history/names?name=variables/listed")).text
+    assert [text for text in texts if not is_shown(text, page)] == []
+    for text in texts:
+        set_variable(hub, "listed", b"", text)
+    shows_as_text(hub, "/history", *texts)
 
 
 @pytest.mark.parametrize("index", range(len(HOSTILE)))

@@ -94,6 +94,10 @@ def test_the_query_and_the_results_of_a_search_are_shown_as_text(hostile: Hub, i
         hostile.client.get("/search", query_string={"q": HOSTILE[index]}, headers=BROWSER).get_data(as_text=True)
     )
     assert page.faults == []
+
+
+def test_results_of_many_hostile_servers_are_shown_as_text(hostile: Hub) -> None:
+    """T14.2: titles and descriptions with what matched marked."""
     found = Reader(read(hostile, "/search?q=alert"))
     assert found.faults == [] and "alert(1)" in found.text
 

@@ -231,11 +231,9 @@ def test_the_stream_says_the_seq_of_the_newest_entry(hub: Hub) -> None:
     assert room.seq == 2
 
 
-@pytest.mark.parametrize("index", range(len(HOSTILE)))
-def test_nothing_that_a_member_wrote_runs_in_a_page(hub: Hub, index: int) -> None:
-    """T14.2, G28, S24: names, texts, arguments, errors, capabilities, descriptors; hidden characters are shown."""
-    text = HOSTILE[index]
-    room = room_with(hub, f"hostile-{index}", history="all")
+def hostile_room(hub: Hub, name: str, text: str) -> Room:
+    """A room whose member wrote a text into everything that it can write."""
+    room = room_with(hub, name, history="all")
     tool = {"name": "read", "title": text, "description": text, "inputSchema": {"type": "object"}}
     tool["inputSchema"] = {"type": "object", "properties": {text: {"type": "string", "description": text}}}
     caps = ["tool.call", "tool.host", "mcp.server:fs", *([text] if text.isprintable() else [])]
@@ -243,10 +241,31 @@ def test_nothing_that_a_member_wrote_runs_in_a_page(hub: Hub, index: int) -> Non
     person.announces("fs", tool)
     person.says("chat.msg", {"text": text})
     person.says("tool.result", {"callId": person.calls("fs", "read", {text: text}), "ok": False, "error": text})
-    for path in ("/rooms", f"/rooms/{room.name}", f"/rooms/{room.name}?verify=yes"):
-        page = Reader(read(hub, path))
+    return room
+
+
+@pytest.mark.parametrize("index", range(len(HOSTILE)))
+def test_nothing_that_a_member_wrote_runs_in_a_page(hub: Hub, index: int) -> None:
+    """T14.2, G28, S24: names, texts, arguments, errors, capabilities, descriptors; hidden characters are shown."""
+    text = HOSTILE[index]
+    room = hostile_room(hub, f"hostile-{index}", text)
+    for path in (f"/rooms/{room.name}", f"/rooms/{room.name}?verify=yes"):
+        page = Reader(html := read(hub, path))
         assert page.faults == [], path
         assert find_hidden_character(page.text) is None, path
-    assert is_shown(text, page.text)
-    assert "<" not in text or text not in read(hub, f"/rooms/{room.name}")
-    person.session.leave()
+        assert is_shown(text, page.text)
+        assert "<" not in text or text not in html
+
+
+def test_nothing_that_members_wrote_runs_in_the_list_of_rooms(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """T14.2, G28, S24: the list has the names and the servers of all members."""
+    hub = Hub(tmp_path_factory.mktemp("listed"), {}, room_rate=100_000.0)
+    for index, text in enumerate(HOSTILE):
+        hostile_room(hub, f"hostile-{index}", text)
+    html = "".join(read(hub, path) for path in ("/rooms", "/rooms?page=2"))
+    page = Reader(html)
+    assert page.faults == []
+    assert find_hidden_character(page.text) is None
+    assert [index for index in range(len(HOSTILE)) if f"hostile-{index}" not in page.text] == []
+    assert [text for text in HOSTILE if "<" in text and text in html] == []
+    hub.close()
