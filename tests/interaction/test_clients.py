@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.interaction.peers import MODERN, Peer, PythonSdk, typescript_sdk
+from tests.interaction.peers import MODERN, PEERS, Peer, PythonSdk, typescript_sdk
 from tests.interaction.programs import Hub
 
 pytestmark = [pytest.mark.process, pytest.mark.node]
@@ -52,7 +52,20 @@ USES = [
 ]
 
 
-@pytest.mark.parametrize("use", USES, ids=lambda use: use.server)
+BY_COMMANDS = {"markdown", "jq"}
+"""The servers that a client uses whose every request is a program of its own: one with a prompt and a template of a
+resource, one with an object as an argument. The other clients use all.
+"""
+
+PAIRS = [
+    pytest.param(name, use, id=f"{name}-{use.server}")
+    for name in PEERS
+    for use in USES
+    if name != "inspector" or use.server in BY_COMMANDS
+]
+
+
+@pytest.mark.parametrize(("peer", "use"), PAIRS, indirect=["peer"])
 def test_a_client_lists_calls_and_reads(hub: Hub, peer: Peer, use: Use) -> None:
     server = hub.endpoint(use.server)
     assert use.tool in peer.tools(server)
