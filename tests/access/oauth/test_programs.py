@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +92,19 @@ def test_a_program_gets_a_token_for_a_signed_assertion_once(hub: Hub) -> None:
     assert ask_signed(hub, assertion(aud=f"{BASE}/oauth/token")).status_code == 200
 
 
-KEYS: dict[str, RSAKey | ECKey | OKPKey] = {
-    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), RSAKey.generate_key(2048)),
-    **{"ES256": PRIVATE, "ES384": ECKey.generate_key("P-384"), "ES512": ECKey.generate_key("P-521")},
-    **dict.fromkeys(("EdDSA", "Ed25519"), OKPKey.generate_key("Ed25519")),
-}
+@cache
+def rsa_key() -> RSAKey:
+    """A key that takes a second to make, which each process that collects the tests would spend."""
+    return RSAKey.generate_key(2048)
+
+
+def key_for(algorithm: str) -> RSAKey | ECKey | OKPKey:
+    """A private key for a signature algorithm."""
+    if algorithm[:2] in ("RS", "PS"):
+        return rsa_key()
+    if algorithm in ("EdDSA", "Ed25519"):
+        return OKPKey.generate_key("Ed25519")
+    return ECKey.generate_key({"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm])
 
 
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # where the test signs
@@ -105,7 +114,7 @@ def test_each_algorithm_that_the_metadata_name_works_with_each_form_of_a_key(
     hub: Hub, algorithm: str, form: str
 ) -> None:
     """The program names a key id in its assertion, which a key in PEM does not have."""
-    key, name = KEYS[algorithm], f"{algorithm}-{form}"
+    key, name = key_for(algorithm), f"{algorithm}-{form}"
     row, other = key.as_dict(private=False), ECKey.generate_key("P-256").as_dict(private=False)
     data = {
         "pem": key.as_pem(private=False),
