@@ -41,6 +41,10 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/caller_accounts/obtained.py": ("patchbay.client.auth.token_exchange.TokenServer",),
     },
     "a mounted HTTP API": {
+        "patchbay/catalogue/operating/named_sources.py": (
+            "patchbay.client.openapi.documents.MAX_DOCUMENT_BYTES",
+            "patchbay.client.openapi.documents.load_api_file",
+        ),
         "patchbay/kinds/openapi/kind.py": (
             "patchbay.kinds.openapi.handler.api_handler",
             "patchbay.kinds.openapi.standing_api.ApiMount",

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from patchbay.client.openapi.documents import MAX_DOCUMENT_BYTES
 from patchbay.client.openapi.operations import Api
 from patchbay.client.openapi.remote_parts import MAX_PART_CHARACTERS, include_remote_parts
 from patchbay.client.openapi.schemas import MAX_INLINED_CHARACTERS
-from patchbay.kinds.openapi.standing_api import MAX_DOCUMENT_BYTES
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import document, mount, operation
 from tests.kinds.openapi.recording_api import recording_api

@@ -17,6 +17,8 @@ from tests.waiting import until
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
 
+DOCUMENT = "openapi: 3.1.0\npaths: {}\n"
+
 
 def patchbay(folder: Path, *words: str) -> Result:
     """Run a command on this servers folder."""
@@ -117,6 +119,7 @@ def test_an_api_is_mounted_with_what_was_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_plain_url_of_a_document_and_a_file_are_apis(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(DOCUMENT)
     for name, address, document in (
         ("one", "https://shop.example/openapi.yaml", "https://shop.example/openapi.yaml"),
         ("two", f"openapi+file:{tmp_path}/x.yaml", f"{tmp_path}/x.yaml"),
@@ -209,3 +212,78 @@ def test_a_file_whose_path_has_a_space_is_read(tmp_path: Path) -> None:
     done = patchbay(tmp_path / "servers", "mount", "far", str(file))
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "servers" / "far.json").read_text())["address"] == "https://far.example/mcp"
+
+
+@pytest.mark.parametrize("address", ["openapi+file:shop.json", "openapi+file:./shop.yaml", "openapi+file:~/shop.yaml"])
+def test_the_file_of_a_document_is_found_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "shop.yaml").write_text(DOCUMENT)
+    (tmp_path / "shop.json").write_text(json.dumps({"openapi": "3.1.0", "paths": {}}))
+    done = patchbay(tmp_path / "servers", "mount", "shop", address)
+    assert done.exit_code == 0, done.output
+    document = json.loads((tmp_path / "servers" / "shop.json").read_text())["document"]
+    assert document == str(tmp_path / address.rpartition("/")[2].removeprefix("openapi+file:"))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ("mount", "shop", "openapi+file:missing.yaml"),
+            "at document: there is no file {}/missing.yaml; write",
+        ),
+        (("mount", "shop", "openapi+file:."), "{} is a folder; write the path of the OpenAPI document in it"),
+        (("mount", "shop", "openapi+file:"), "expected the path or the URL of an OpenAPI document"),
+        (("mount", "shop", "openapi+file:broken.yaml"), "broken.yaml: expected JSON or YAML; expected ',' or '}}'"),
+        (("mount", "shop", "openapi+file:broken.yaml"), "but got '<stream end>' at line 2, column 1"),
+        (("mount", "shop", "openapi+file:bytes.yaml"), "it is not text in UTF-8 (invalid start byte at position 0)"),
+        (
+            ("mount", "shop", "openapi+file:empty.yaml"),
+            "an OpenAPI document, a JSON or YAML object; this is empty",
+        ),
+        (("mount", "shop", "openapi+file:page.html"), "this is a page or a document with tags (HTML, XML)"),
+        (("mount", "shop", "openapi+file:old.json"), 'expected "openapi": "3.x" or "swagger": "2.0", got "swagger"'),
+        (("mount", "shop", "missing.yaml"), "there is no file {}/missing.yaml; write openapi+file:PATH"),
+        (
+            ("mount", "shop", "old.json"),
+            "the HTTP API that it describes: patchbay mount shop openapi+file:old.json",
+        ),
+        (("mount", "shop", "broken.yaml"), "patchbay mount shop openapi+file:broken.yaml"),
+        (("mount", "library", "@library"), "there is no profile library; searched {0}/.jn/profiles/mcp"),
+        (("mount", "library", "@library"), "{0}/.jn/profiles/http, {0}/home/.local/jn/profiles/http"),
+        (("mount", "library", "@library"), "`patchbay profile list` shows the profiles"),
+        (("mount", "shop", "mcp://shop"), "mcp://shop: no such preset in {}/.jn/mcp-launchers.json"),
+        (("new", "shop", "--api", "missing.yaml"), "there is no file {}/missing.yaml"),
+        (("new", "shop", "--api", "ftp://shop.example/x.yaml"), "expected a URL with https:// or http://, or a path"),
+        (("new", "library", "--remote", "@library"), "there is no profile library"),
+    ],
+)
+def test_a_mount_of_what_does_not_exist_or_describes_no_api_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for file, data in {
+        "broken.yaml": b"info: {title: Shop\n",
+        "bytes.yaml": b"\x89PNG\r\n\x1a\n",
+        "empty.yaml": b"",
+        "page.html": b"<!doctype html><p>Sign in",
+        "old.json": b'{"swagger": "1.2", "apis": []}',
+    }.items():
+        (tmp_path / file).write_bytes(data)
+    done = patchbay(tmp_path / "servers", *words)
+    assert done.exit_code == 2
+    assert expected.format(tmp_path) in done.output
+    assert not list((tmp_path / "servers").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9/mcp", "openapi+http://127.0.0.1:9", "openapi+file:${FOLDER}/shop.yaml"]
+)
+def test_a_server_that_is_away_and_a_path_that_is_not_known_yet_are_mounted(tmp_path: Path, address: str) -> None:
+    done = patchbay(tmp_path, "mount", "later", address)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "later.json").exists()

@@ -16,9 +16,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from patchbay.catalogue.operating.named_sources import find_api_profile, make_api_fields
 from patchbay.catalogue.operating.pasted_commands import CommandLine, read_command_line
 from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount
@@ -28,6 +30,7 @@ from patchbay.client.applications.client_entries import UNUSED, is_client_entry,
 from patchbay.client.applications.json_text import JsonText
 from patchbay.client.applications.mounts import Variables
 from patchbay.client.applications.toml_text import TomlText
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import SCHEMES, is_document
 from patchbay.errors import ConfigError
@@ -209,6 +212,12 @@ def _read_entry(name: str, entry: Any) -> PastedServer:
 
 
 def _read_address(name: str, address: str) -> PastedServer:
+    try:
+        profile = find_api_profile(address, find_homes(Path.cwd(), whole_environment()))
+        if profile is not None:
+            return _checked(name or profile.name, make_api_fields(address, profile, Path.cwd()))
+    except ConfigError as problem:
+        return PastedServer(_as_name(name or address), problem=problem.message)
     if get_scheme(address) in SCHEMES or is_document(address):
         return _checked(
             name or _name_of({"url": address.removeprefix(_OPENAPI)}), {"kind": "openapi", "document": address}

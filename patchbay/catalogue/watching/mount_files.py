@@ -80,7 +80,10 @@ def read_client_entry(file: Path, name: str) -> tuple[dict[str, Any], dict[str, 
     """
     try:
         value = JsonText().parse(without_mark(file.read_bytes()).decode())
-    except (OSError, ParseError, ValueError) as problem:
+    except OSError as problem:
+        expected = f"expected a JSON file of an MCP client, but it cannot be read: {problem.strerror}; check its path"
+        raise ConfigError(str(file.absolute()), "", expected) from problem
+    except (ParseError, ValueError) as problem:
         raise ConfigError(str(file), "", f"expected a JSON file of an MCP client, but {problem}") from problem
     if not is_client_entry(value):
         expected = 'expected a server with "command" or "url", or servers in "mcpServers" or "servers"'

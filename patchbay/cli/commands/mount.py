@@ -6,7 +6,7 @@ serves it after its next start. These commands contact no server, except for the
 
 from __future__ import annotations
 
-import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.caller_accounts.credentials import CALLER, HUB
+from patchbay.catalogue.operating.named_sources import check_sources, find_api_profile, make_api_fields
 from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.watching.mount_files import check_mount, is_mount, read_client_entry, write_mount
 from patchbay.cli.completion.values import complete_address, complete_server
@@ -28,11 +29,10 @@ from patchbay.cli.terminal.messages import quote_word
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.addresses.mistakes import is_command_line, write_command_line
 from patchbay.client.errors import Unreachable
-from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.profiles.lookup import Profiles, find_homes
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import get_scheme
-from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
+from patchbay.client.sources.http_targets import SCHEMES, is_document
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.python_functions.sdk_servers import find_run_command
 from patchbay.settings import Settings, whole_environment
@@ -40,6 +40,12 @@ from patchbay.settings import Settings, whole_environment
 DEFINITIONS = {".py": "python", ".sh": "bash"}
 """Endings of files that are servers without a mount, with the program that runs such a file."""
 
+MAX_SNIFFED_BYTES = 4096
+"""Bytes at the beginning of a file in which the document of an API says its version."""
+
+_VERSION_OF_API = re.compile(rb"""(^|[{,\s])["']?(openapi|swagger)["']?\s*:""")
+
+_HOW_TO_MOUNT_AN_API = "write openapi+file:PATH for the HTTP API that a file describes"
 
 HAS_MARK = "patchbay.mount.has_mark"
 """The entry of a click context that says whether the words had `--`, after which a command line is meant."""
@@ -148,7 +154,7 @@ def mount_command(
     try:
         settings = load_settings(context)
         address = _read_address(name, words, settings, context.meta[HAS_MARK])
-        profile = _find_api_profile(address)
+        profile = find_api_profile(address, find_homes(Path.cwd(), whole_environment()))
         is_api = get_scheme(address) in SCHEMES or is_document(address) or profile is not None
         selected = {"tags": tags, "paths": paths, "methods": tuple(one.upper() for one in methods)}
         own = {
@@ -180,6 +186,7 @@ def _write(settings: Settings, name: str, fields: dict[str, Any], replace: bool)
     """Write a mount, with its secrets in the hub; return its file and its fields. Raises PatchbayError."""
     fields, secrets = hide_literals(name, fields)
     check_mount(name, fields, name)
+    check_sources(fields, Path.cwd(), find_homes(Path.cwd(), whole_environment()), name)
     fields = add_proposed_lines(fields, settings, name)
     file = write_mount(settings.servers, name, fields, replace)
     if secrets.values:
@@ -201,6 +208,8 @@ def _read_address(name: str, words: Sequence[str], settings: Settings, is_progra
     if path is not None:
         _check_path(name, path, settings)
         return words[0]
+    if words[0].lower().endswith((".yaml", ".yml")) and get_scheme(words[0]) in ("", "/") and not is_program:
+        raise ConfigError(name, "", f"there is no file {Path.cwd() / words[0]}; {_HOW_TO_MOUNT_AN_API}")
     if (is_program or not _is_file(words[0])) and is_command_line(words[0]):
         try:
             return write_command_line(shlex.split(words[0]))
@@ -240,6 +249,7 @@ def _check_path(name: str, path: Path, settings: Settings) -> None:
             "",
             f"{path} is a folder; to serve its documents: patchbay new {name} --folder {quote_word(str(path))}",
         )
+    _check_document(name, path)
     if path.suffix in DEFINITIONS and path.is_file():
         copy = f"cp {quote_word(str(path))} {quote_word(str(settings.servers / f'{name}{path.suffix}'))}"
         own = find_run_command(path.read_text("utf-8", "replace")) if path.suffix == ".py" else ""
@@ -251,6 +261,17 @@ def _check_path(name: str, path: Path, settings: Settings) -> None:
             "",
             f"{path} is a file; to serve its functions as tools: {copy}; to run it as an MCP server: {program}",
         )
+
+
+def _check_document(name: str, path: Path) -> None:
+    """Check that a path is not the document of an HTTP API. Raises ConfigError with the command to use."""
+    if not path.is_file() or path.suffix.lower() not in (".json", ".yaml", ".yml"):
+        return
+    with path.open("rb") as file:
+        is_document = _VERSION_OF_API.search(file.read(MAX_SNIFFED_BYTES)) is not None
+    if is_document or path.suffix.lower() != ".json":
+        command = f"patchbay mount {name} {quote_word(f'openapi+file:{path}')}"
+        raise ConfigError(name, "", f"{path} is a file; to mount the HTTP API that it describes: {command}")
 
 
 def _find_server(address: str) -> str:
@@ -285,7 +306,7 @@ def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:
 
 def _is_file(address: str) -> bool:
     """Whether an address is the path of a JSON file."""
-    is_path = "://" not in address and not address.startswith(("@", "mcp+"))
+    is_path = "://" not in address and not address.startswith(("@", "mcp+", "openapi+"))
     return is_path and address.lower().endswith((".json", ".jsonc"))
 
 
@@ -306,36 +327,8 @@ def _make_server_fields(address: str, era: str, own: Mapping[str, Any]) -> dict[
     return {"kind": "upstream", "address": address} | ({"era": era} if era != "auto" else {})
 
 
-def _find_api_profile(address: str) -> Profile | None:
-    """Load the profile of an HTTP API that an address names. A profile of an MCP server with this name comes first."""
-    name = address.removeprefix("@")
-    if not address.startswith("@") or not PROFILE_NAME.fullmatch(name):
-        return None
-    homes = find_homes(Path.cwd(), whole_environment())
-    profiles = Profiles(homes, PLUGIN)
-    if name in Profiles(homes).find_directories() or name not in profiles.find_directories():
-        return None
-    return profiles.load(name)
-
-
 def _make_api_fields(address: str, profile: Profile | None, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the configuration of an HTTP API at an address or of a profile. Raises AddressError, ConfigError."""
-    found = make_connection_fields(address) if profile is None else profile.launch
-    document, headers = found.get("document", ""), found.get("headers", {})
-    if not isinstance(document, str) or not document:
-        raise ConfigError(
-            address, "connection.document", "expected an OpenAPI document; without one use `patchbay call`"
-        )
-    if not isinstance(headers, dict):
-        raise ConfigError(address, "connection.headers", "expected an object of strings")
-    if get_scheme(document) not in ("http", "https") and not document.startswith("${"):
-        home = profile.directory if profile is not None and profile.directory is not None else Path.cwd()
-        document = os.path.normpath(home / Path(document).expanduser())
-    fields: dict[str, Any] = {"kind": "openapi", "document": document}
-    fields |= {"base": found["base_url"]} if "base_url" in found else {}
-    fields |= {"headers": headers} if headers else {}
-    fields |= {"timeout": found["timeout"]} if "timeout" in found else {}
-    return fields | {key: value for key, value in own.items() if value}
+    return make_api_fields(address, profile, Path.cwd()) | {key: value for key, value in own.items() if value}
 
 
 def _parse_pairs(given: tuple[str, ...], sign: str, option: str) -> dict[str, str]:

@@ -36,6 +36,9 @@ USUAL_PATHS = (
 """Paths at which servers publish their document, tried in this order below the URL."""
 
 
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+"""Bytes of the document of a mounted API and, beside it, of the other documents that it refers to."""
+
 MAX_FETCHED_DOCUMENTS = 1_000
 """Number of documents that are fetched for one document."""
 
@@ -119,7 +122,17 @@ def parse_document(data: bytes, where: str) -> Any:
         json.dumps(value, allow_nan=False)  # an explicit tag may have made a value that JSON does not have
         return value
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as problem:
-        raise DocumentError(f"{where}: expected JSON or YAML; {str(problem)[:200]}") from problem
+        raise DocumentError(f"{where}: expected JSON or YAML; {_describe(problem)}") from problem
+
+
+def _describe(problem: Exception) -> str:
+    """Return what is wrong with a YAML document, with its place, on one line."""
+    if isinstance(problem, yaml.reader.ReaderError):
+        return f"it is not text in UTF-8 ({problem.reason} at position {problem.position})"
+    if isinstance(problem, yaml.MarkedYAMLError) and problem.problem_mark is not None:
+        mark = problem.problem_mark
+        return f"{str(problem.problem)[:200]} at line {mark.line + 1}, column {mark.column + 1}"
+    return str(problem)[:200]
 
 
 def parse_api(data: bytes, where: str) -> Api:

@@ -83,12 +83,22 @@ class Operation:
         return {**found, **about, "parameters": rows}
 
 
+def _describe_value(value: Any) -> str:
+    """Return in words what stands where a document was expected."""
+    if value is None:
+        return "empty"
+    if isinstance(value, str):
+        return "a page or a document with tags (HTML, XML)" if value.startswith("<") else "plain text"
+    return "a list" if isinstance(value, list) else "a single value"
+
+
 class Api:
     """A parsed document. Raises DocumentError for a value that is not an OpenAPI or Swagger document."""
 
     def __init__(self, document: Any, where: str) -> None:
         if not isinstance(document, dict):
-            raise DocumentError(f"{where}: expected an OpenAPI document, a JSON or YAML object")
+            got = _describe_value(document)
+            raise DocumentError(f"{where}: expected an OpenAPI document, a JSON or YAML object; this is {got}")
         self.document = document
         self.where = where
         self.is_swagger = _read_version(document.get("swagger")) == "2.0"

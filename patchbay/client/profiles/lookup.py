@@ -114,7 +114,7 @@ class Profiles:
         servers = list(self._list_servers()) if self._list_servers is not None else None
         if servers is not None and name in servers:
             return f"{name} is a server of this hub, not a profile: write {name}"
-        said = f"MCP server profile not found: {name}; searched {self._describe_searched()}"
+        said = f"MCP server profile not found: {name}; searched {self.describe_searched()}"
         if servers is None:
             return f"{said}; `patchbay profile list` shows all, and a server of this hub is /mcp/{name}"
         similar = [f"@{one}" for one in find_similar_names(name, list(self.find_directories()))]
@@ -237,6 +237,10 @@ class Profiles:
             )
         return directory
 
+    def describe_searched(self) -> str:
+        """Return the folders in which profiles are searched, also those that do not exist yet."""
+        return ", ".join(str(home / "profiles" / self._plugin) for home in self._homes.list_existing())
+
     def load_presets(self) -> tuple[dict[str, Any], str]:
         """Load the launches of `mcp://name`: rows by name, an earlier folder first, and the names of the files."""
         rows: dict[str, Any] = {}
@@ -259,9 +263,6 @@ class Profiles:
             if home is not None and directory.is_relative_to(home / "profiles"):
                 return place
         return ""
-
-    def _describe_searched(self) -> str:
-        return ", ".join(str(home / "profiles" / self._plugin) for home in self._homes.list_existing())
 
 
 def _read_profile(name: str, directory: Path) -> Profile:

@@ -26,7 +26,14 @@ from patchbay.caller_accounts.ways import open_way, read_terms
 from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
 from patchbay.client.addresses.variables import UnsetVariable, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
-from patchbay.client.openapi.documents import fetch_api, fetch_beside, parse_whole_api, read_api_file, read_beside
+from patchbay.client.openapi.documents import (
+    MAX_DOCUMENT_BYTES,
+    fetch_api,
+    fetch_beside,
+    parse_whole_api,
+    read_api_file,
+    read_beside,
+)
 from patchbay.client.openapi.http_client import ApiClient, RequestRules
 from patchbay.client.openapi.operations import Api, DocumentError
 from patchbay.client.openapi.references import LOST_REFERENCES
@@ -47,7 +54,6 @@ AUTHOR = "upstream"
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 """Seconds until the next attempt after a failure, and the random part of it."""
 
-MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 READ_SECONDS = 60.0
 """Seconds that one document may take."""

@@ -19,7 +19,9 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.secrets.folder import open_secrets_folder
 from patchbay.access.secrets.records import Secrets
+from patchbay.catalogue.operating.named_sources import check_sources
 from patchbay.catalogue.operating.pasted_servers import (
+    WHERE,
     PastedServer,
     describe_rights,
     describe_run,
@@ -29,8 +31,9 @@ from patchbay.catalogue.operating.pasted_servers import (
 from patchbay.catalogue.operating.proposed_lines import propose_lines
 from patchbay.catalogue.watching.mount_files import check_mount, check_name_is_free, is_mount, write_mount
 from patchbay.client.addresses.targets import Http
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.public_hosts import resolve_public_address
-from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.errors import ConfigError, InvalidParams, PatchbayError
 from patchbay.kind import configured_kind
 from patchbay.kinds.openapi.configuration import parse_fields
 from patchbay.kinds.program_places import program_places
@@ -70,12 +73,28 @@ class _PastingViews:
             if "definition" in fields:
                 return redirect_to(self._mount(fields))
             if "document" in fields:
-                return self._page(fields, [read_pasted_api(fields["document"])])
-            return self._page(fields, read_pasted_servers(fields.get("text", "")))
+                return self._page(fields, self._find_sources([read_pasted_api(fields["document"])]))
+            return self._page(fields, self._find_sources(read_pasted_servers(fields.get("text", ""))))
         except PatchbayError as problem:
             if wants_json(request.headers.get("Accept", "")):
                 raise InvalidParams(problem.message) from problem
             return self._page(fields, _kept(fields), problem.message, 422)
+
+    def _find_sources(self, found: list[PastedServer]) -> list[PastedServer]:
+        """Return the servers, with the problem of each that names a file or a profile that does not exist."""
+        return [replace(one, fields={}, problem=reason) if (reason := self._check(one)) else one for one in found]
+
+    def _check(self, one: PastedServer) -> str:
+        """Return why a server finds nothing at the place that it names on this machine; "" for every other server."""
+        try:
+            self._check_sources(one.fields, WHERE)
+        except ConfigError as problem:
+            return f"at {problem.path}: {problem.expected}" if problem.path else problem.message
+        return ""
+
+    def _check_sources(self, fields: Mapping[str, Any], where: str) -> None:
+        if fields:
+            check_sources(fields, self._site.settings.servers, find_homes(Path.cwd(), whole_environment()), where)
 
     def _mount(self, fields: Mapping[str, str]) -> str:
         """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
@@ -85,6 +104,8 @@ class _PastingViews:
         is_replaced = bool(fields.get("replace"))
         folder, taken = self._site.settings.servers, {one.name for one in self._site.catalogue.all()}
         check_name_is_free(folder, name, taken, is_replaced)
+        check_mount(name, definition, "the definition")
+        self._check_sources(definition, "the definition")
         write_mount(folder, name, definition, is_replaced, "the box on the page")
         follow_folder(self._site)
         return page_path(name)

@@ -101,6 +101,7 @@ def test_a_new_api_is_a_mount_of_its_document(tmp_path: Path) -> None:
     url = "https://shop.example/openapi.json"
     assert run_command(tmp_path, "new", "shop", "--api", url).code == 0
     assert json.loads((tmp_path / "servers" / "shop.json").read_text()) == {"kind": "openapi", "document": url}
+    (tmp_path / "api.yaml").write_text("openapi: 3.1.0\npaths: {}\n")
     assert run_command(tmp_path, "new", "local", "--api", f"{tmp_path}/api.yaml").code == 0
     assert json.loads((tmp_path / "servers" / "local.json").read_text()) == {
         "kind": "openapi",

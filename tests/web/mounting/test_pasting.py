@@ -273,3 +273,42 @@ def test_a_hostile_paste_stays_text(hub: Hub, text: str) -> None:
     answer = paste(hub, json.dumps({"mcpServers": {text: entry}}))
     assert answer.status_code == 200
     assert paste(hub, text or "{").status_code in (200, 422)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("openapi+file:missing.yaml", "there is no file {}/missing.yaml; write the path"),
+        ('{"kind": "openapi", "document": "missing.yaml"}', "there is no file {}/missing.yaml"),
+        ('{"kind": "openapi", "document": "broken.yaml"}', "broken.yaml: expected JSON or YAML"),
+        ("@library", "there is no profile library; searched"),
+        ("mcp://shop", "no such preset in"),
+    ],
+)
+def test_a_mount_of_what_does_not_exist_or_describes_no_api_has_no_button_and_is_refused(
+    hub: Hub, text: str, expected: str
+) -> None:
+    (hub.servers / "broken.yaml").write_text("info: {title: Shop\n")
+    answer = paste(hub, text)
+    assert expected.format(hub.servers) in page_text(answer.text)
+    assert forms(answer.text) == []
+    place = json.loads(text) if text.startswith("{") else None
+    kind = {"kind": "openapi", "document": text} if "openapi" in text else {"kind": "upstream", "address": text}
+    sent = send(hub, {"definition": json.dumps(place or kind), "name": "odd"})
+    assert sent.status_code == 422 and expected.format(hub.servers) in page_text(sent.text)
+    assert not mounts(hub)
+
+
+def test_a_profile_of_an_http_api_is_mounted_with_its_document(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    profile = tmp_path / ".local" / "jn" / "profiles" / "http" / "library"
+    profile.mkdir(parents=True)
+    (profile / "openapi.yaml").write_text("openapi: 3.1.0\npaths: {}\n")
+    connection = {"document": "openapi.yaml", "base_url": "https://library.example"}
+    (profile / "_meta.json").write_text(json.dumps({"plugin": "http", "connection": connection}))
+    [form] = forms(paste(hub, "@library").text)
+    assert send(hub, form).status_code == 303
+    found = {"kind": "openapi", "document": f"{profile}/openapi.yaml", "base": "https://library.example"}
+    assert mounts(hub) == {"library": found}

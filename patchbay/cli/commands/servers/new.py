@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from patchbay.catalogue.operating.named_sources import check_sources
 from patchbay.catalogue.operating.new_servers import (
     PYTHON_SAMPLE,
     SHELL_SAMPLE,
@@ -14,16 +16,17 @@ from patchbay.catalogue.operating.new_servers import (
     write_configuration,
     write_definition,
 )
-from patchbay.catalogue.watching.mount_files import write_mount
+from patchbay.catalogue.watching.mount_files import check_mount, write_mount
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.cli.terminal.messages import quote_word
 from patchbay.cli.terminal.progress_display import Display
+from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import get_scheme
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
-from patchbay.settings import Settings
+from patchbay.settings import Settings, whole_environment
 
 
 @click.command(
@@ -69,8 +72,7 @@ def new_command(
         elif folder:
             file, call = _write_folder(settings, name, folder), "search query=..."
         elif remote:
-            check_new(settings.servers, name)
-            file, call = write_mount(settings.servers, name, {"kind": "upstream", "address": remote}, False), ""
+            file, call = _write_mount(settings, name, {"kind": "upstream", "address": remote}), ""
         elif api:
             file, call = _write_api(settings, name, api), ""
         else:
@@ -88,9 +90,16 @@ def _write_folder(settings: Settings, name: str, folder: str) -> Path:
 
 
 def _write_api(settings: Settings, name: str, document: str) -> Path:
-    check_new(settings.servers, name)
     place = document if get_scheme(document) else str(Path(document).expanduser().absolute())
-    return write_mount(settings.servers, name, {"kind": "openapi", "document": place}, False)
+    return _write_mount(settings, name, {"kind": "openapi", "document": place})
+
+
+def _write_mount(settings: Settings, name: str, fields: Mapping[str, Any]) -> Path:
+    """Write the file of a mount and return its path. Raises ConfigError, also when it names what does not exist."""
+    check_new(settings.servers, name)
+    check_mount(name, fields, name)
+    check_sources(fields, Path.cwd(), find_homes(Path.cwd(), whole_environment()), name)
+    return write_mount(settings.servers, name, fields, False)
 
 
 def _say_next(settings: Settings, name: str, file: Path, call: str) -> None:
