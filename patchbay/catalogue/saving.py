@@ -19,15 +19,15 @@ from patchbay.catalogue.servers.rows import (
     name_problem,
     parse_row,
 )
-from patchbay.catalogue.watching.client_files import is_part
+from patchbay.catalogue.watching.client_files import is_part, read_client_file
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
-from patchbay.catalogue.watching.folder import with_auto_discover
+from patchbay.catalogue.watching.folder import AUTHOR, with_auto_discover
 from patchbay.catalogue.watching.folder_lock import lock_folder
 from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ContentError, InvalidParams, Refused, StaleUpdate
-from patchbay.kind import code_endings, kind_named
+from patchbay.kind import code_endings, kind_named, known_kinds
 from patchbay.store import Store
 from patchbay.topics import DROP_INS, SERVERS
 
@@ -62,12 +62,13 @@ class ServerEditor:
         seen = {SERVERS + name: self._store.blobs.put(now.to_json()) if now else None}
         return self.names({SERVERS + name: self._store.blobs.put(row.to_json())}, who, why, seen)
 
-    def configuration_file(self, name: str, data: bytes, base: str) -> None:
+    def configuration_file(self, name: str, data: bytes, base: str, who: str, why: str) -> None:
         """Write the file of a server that its configuration alone describes, such as a mount.
 
-        The watcher of the folder imports it, so that it counts as the operator's. `base` is the CID of the definition
-        that the author started from. Raises StaleUpdate when the server has another one, and Refused for a server
-        without a file of its own or when the file cannot be written.
+        The file is imported as the watcher of the folder would import it, so that it counts as the operator's; the
+        history names `who` in its reason. `base` is the CID of the definition that the author started from. Raises
+        StaleUpdate when the server has another one, and Refused for a server without a file of its own or when the file
+        cannot be written.
         """
         with _LOCK, lock_folder(self._folder):
             mark, now = drop_ins(self._store).get(name), self._row(name)
@@ -82,7 +83,39 @@ class ServerEditor:
             if now is None or now.definition_cid != base:
                 raise StaleUpdate(f"{name} was not saved: another configuration was saved meanwhile")
             self._check_imported(name, mark)
-            self._write({mark.file: self._with_paths(mark.file, data)})
+            written = self._with_paths(mark.file, data)
+            self._write({mark.file: written})
+            self._import(now, mark, written, f"saved {mark.file} for {who}: {why}")
+
+    def import_new_file(self, name: str, file: Path, who: str, why: str) -> None:
+        """Import the file of a new server that its configuration alone describes, as `configuration_file` does.
+
+        Leaves a file that the watcher was first to import.
+        """
+        with _LOCK, lock_folder(self._folder):
+            if name in drop_ins(self._store) or not file.is_file():
+                return
+            row = ServerRow(name, next(one.name for one in known_kinds() if file.suffix in one.endings), "")
+            mark = DropIn(file.name, "", self._store.names.get(SERVERS + name))
+            self._import(row, mark, file.read_bytes(), f"saved {file.name} for {who}: {why}")
+
+    def _import(self, row: ServerRow, mark: DropIn, data: bytes, why: str) -> None:
+        """Import a file that was just written, with a reason that names its author.
+
+        The author of the move is the folder, exactly as when the watcher imports the same bytes: who is trusted does
+        not depend on which of the two is first. What cannot be imported is left to the watcher, which says why.
+        """
+        try:
+            if read_client_file(data, mark.file) is not None:
+                return
+            stored = ReferencedFiles(self._folder, self._store.blobs).resolve_scripts(mark.file, data)
+        except ContentError:
+            return
+        cid = self._store.blobs.put(stored)
+        made = self._store.blobs.put(replace(mark, definition_cid=cid).to_json())
+        self._store.names.move({DROP_INS + row.name: made}, AUTHOR, why)
+        changed = self._store.blobs.put(replace(row, definition_cid=cid).to_json())
+        change_names(self._store, {SERVERS + row.name: changed}, AUTHOR, why)
 
     def names(
         self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None

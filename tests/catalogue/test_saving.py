@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers.rows import parse_row
 from patchbay.catalogue.watching.drop_ins import drop_ins
@@ -147,3 +148,52 @@ def test_a_configuration_that_stays_keeps_its_bytes(store: Store, tmp_path: Path
     ServerEditor(store, tmp_path).definition("a", "python", TWO, cid_of(ONE), "ada", "better")
     assert (tmp_path / "a.py").read_bytes() == TWO
     assert (tmp_path / "a.mcp.json").read_bytes() == config
+
+
+def test_the_history_names_who_saved_a_configuration_file_and_trust_stays_as_it_was(
+    store: Store, tmp_path: Path
+) -> None:
+    """The folder stays the author of the move, which counts as the operator's; only the reason names a person."""
+    mount, other = (b'{"kind": "upstream", "address": "mcp+stdio:%s"}\n' % name for name in (b"one", b"two"))
+    (tmp_path / "a.json").write_bytes(mount)
+    folder, saving = WatchedFolder(store, tmp_path), ServerEditor(store, tmp_path)
+    folder.start()
+    saving.configuration_file("a", other, cid_of(mount), "key:ann", "changed on its page")
+    (change, *_) = store.names.past("servers/a")
+    assert (change.who, change.why) == ("servers/", "saved a.json for key:ann: changed on its page")
+    row = parse_row("a", store.blobs.get(change.cid or ""))
+    assert row.definition_cid == cid_of(other) and is_from_operator(store, row)
+    count = len(store.names.past(""))
+    folder.start()
+    assert len(store.names.past("")) == count, "the watcher finds what it would have imported"
+    assert drop_ins(store)["a"].definition_cid == cid_of(other)
+    (tmp_path / "a.json").unlink()
+    folder.start()
+    assert store.names.get("servers/a") is None
+
+
+def test_the_same_words_of_another_author_are_not_trusted(store: Store, tmp_path: Path) -> None:
+    mount = b'{"kind": "upstream", "address": "mcp+stdio:one"}\n'
+    ServerEditor(store, tmp_path).definition("b", "static", mount, None, "key:ann", "saved b.json for servers/: start")
+    row = parse_row("b", store.blobs.get(store.names.get("servers/b") or ""))
+    assert not is_from_operator(store, row)
+
+
+def test_a_new_file_is_imported_with_the_name_of_its_author_as_the_watcher_imports_it(
+    store: Store, tmp_path: Path
+) -> None:
+    made, seen = tmp_path / "made", tmp_path / "seen"
+    for each in (made, seen):
+        each.mkdir()
+        (each / "t.json").write_text('{"kind": "toolset", "include": ["git.log"]}')
+    ServerEditor(store, made).import_new_file("t", made / "t.json", "key:ann", "a new toolset")
+    (change, *_) = store.names.past("servers/t")
+    assert (change.who, change.why) == ("servers/", "saved t.json for key:ann: a new toolset")
+    other = MemoryStore()
+    WatchedFolder(other, seen).start()
+    assert other.names.get("servers/t") == change.cid
+    assert other.names.get("dropins/t") == store.names.get("dropins/t")
+    count = len(store.names.past(""))
+    WatchedFolder(store, made).start()
+    ServerEditor(store, made).import_new_file("t", made / "t.json", "key:bob", "again")
+    assert len(store.names.past("")) == count

@@ -107,10 +107,10 @@ class DelegatedToolsets(Toolsets):
             raise Refused(f"your grants let you change the toolsets {', '.join(sorted(self._names))}, not {name!r:.80}")
         return super().apply(name, change, who)
 
-    def create(self, name: str, drafted: DraftedToolset) -> None:
+    def create(self, name: str, drafted: DraftedToolset, who: str) -> None:
         """Write the file of a new toolset, as `Toolsets.create` does. Raises ConfigError."""
         self._checked.check(name, drafted.fields)
-        super().create(name, drafted)
+        super().create(name, drafted, who)
 
     def save(self, server: Server, drafted: DraftedToolset, who: str, why: str, base: str | None = None) -> None:
         """Save a draft, as `Toolsets.save` does. Raises Refused and ConfigError too."""

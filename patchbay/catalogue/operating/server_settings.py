@@ -128,7 +128,7 @@ def save_settings(store: Store, servers: Path, now: StoredSettings, base: str, t
         raise StaleUpdate(f"{name} was not saved: another configuration was saved meanwhile. Your text is still here")
     editor = ServerEditor(store, servers)
     if row.is_configuration and (reaches_outside(text.encode()) or name in drop_ins(store)):
-        editor.configuration_file(name, text.encode(), base)
+        editor.configuration_file(name, text.encode(), base, who, why)
         return
     if row.is_configuration:
         editor.definition(name, row.kind, text.encode(), base, who, why)

@@ -34,6 +34,7 @@ from patchbay.catalogue.operating.toolsets import (
     describe_problem,
     to_text,
 )
+from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers.list_prices import describe_price, estimate_tokens, tool_prices
 from patchbay.catalogue.servers.server import Server, unknown_server
 from patchbay.descriptors import Descriptor
@@ -111,7 +112,7 @@ class Toolsets:
         if name == ALL_SERVERS:
             self._change_list(change, who)
         elif change.do == "new":
-            self.create(name, self.draft_new(name, change))
+            self.create(name, self.draft_new(name, change), who)
         elif change.do == "put":
             self._put(name, change.fields, change.base, who)
         elif change.do == "rollback":
@@ -138,7 +139,7 @@ class Toolsets:
             if problem not in known:
                 raise ConfigError(name, problem.where, describe_problem(problem))
         if before is None:
-            self.create(name, drafted)
+            self.create(name, drafted, who)
         else:
             self.save(before, drafted, who, "put as a whole", base)
 
@@ -232,12 +233,13 @@ class Toolsets:
             return self.drafts.add_script(server.name, fields, change.tool, change.script)
         raise ConfigError("do", "", f"expected one of {', '.join(ACTIONS)}; it is {change.do!r:.40}")
 
-    def create(self, name: str, drafted: DraftedToolset) -> None:
-        """Write the file of a new toolset. Raises ConfigError, also for a name that any server has; then
-        nothing is written.
+    def create(self, name: str, drafted: DraftedToolset, who: str) -> None:
+        """Write the file of a new toolset, which `who` made. Raises ConfigError, also for a name that any server has;
+        then nothing is written.
         """
         self._check_is_new(name)
-        write_configuration(self._folder, name, drafted.fields)
+        file = write_configuration(self._folder, name, drafted.fields)
+        ServerEditor(self._store, self._folder).import_new_file(name, file, who, "a new toolset")
 
     def _check_is_new(self, name: str) -> None:
         check_new(self._folder, name)

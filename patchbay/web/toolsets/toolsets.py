@@ -275,7 +275,7 @@ class _ToolsetsViews:
                 return InvalidParams(f"{name_control(drafted, one.where)}: {describe_problem(one)}")
         try:
             if server is None:
-                self._toolsets.create(name, drafted)
+                self._toolsets.create(name, drafted, find_author(self._site))
             else:
                 self._toolsets.save(server, drafted, find_author(self._site), "changed on its page", fields.get("base"))
         except (ConfigError, InvalidParams, Refused, StaleUpdate) as problem:

@@ -66,6 +66,8 @@ def test_a_maker_puts_shows_and_rolls_back_one_toolset_of_a_hub_elsewhere(ann: R
     assert json.loads(ann("toolset", "show", "mine", "--definition").out)["title"] == "Ours"
     versions = [json.loads(line) for line in ann("versions", "mine", "--json").out.splitlines()]
     assert [one["number"] for one in versions] == [3, 2, 1]
+    reasons = ("put as a whole", "shape on a toolset", "a new toolset")
+    assert [one["why"] for one in versions] == [f"saved mine.json for key:ann: {reason}" for reason in reasons]
     assert [one["current"] for one in versions] == [True, False, False] and " (current)" in ann("versions", "mine").out
     back = ann("rollback", "mine")
     assert "is as it was in version 2" in back.out and "patchbay rollback mine 3 --at http" in back.out, back.err
