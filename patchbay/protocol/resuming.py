@@ -207,14 +207,25 @@ class ResumedScripts:
     def find_questions(self, id: str) -> tuple[dict[str, OpenQuestion], float]:
         """Return the questions of tools that a run waits for, by their keys, and the Unix time until which it waits.
 
-        Raises ToolFailed for a run whose record was changed.
+        A run whose caller's credentials have ended asks nothing any more: another caller with the same name, such as a
+        new key, did not begin it. Raises ToolFailed for a run whose record was changed.
         """
         state = self.runs.read(id) if self._store.journal.last(SCRIPT_RUNS) else None
         if state is None or state.head is None or not state.head.waits_for_answers(self._approvals.now()):
             return {}, 0.0
         from patchbay.scripting.suspended.tool_questions import open_questions
 
-        return open_questions(self.runs.seals.open(state)[0], self.runs.seals.open_answers(state)), state.head.until
+        suspension = self.runs.seals.open(state)[0]
+        if not self._access.is_current(suspension.sender):
+            return {}, 0.0
+        return open_questions(suspension, self.runs.seals.open_answers(state)), state.head.until
+
+    def has_caller(self, head: RunHead) -> bool:
+        """Whether the credentials with which a run began are still valid; True for a run that has no snapshot now."""
+        try:
+            return self._access.is_current(self.runs.seals.open(self._state(head))[0].sender)
+        except ToolFailed:
+            return True
 
     def answer(self, id: str, key: str, value: Mapping[str, Any]) -> bool:
         """Store the answer of the caller of a run to the question with this key; False if it is not open any more.

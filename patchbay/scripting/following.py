@@ -64,6 +64,10 @@ class ResumedScripts(Protocol):
         """The id of this process, whose signs of life renew its claims."""
         ...
 
+    def has_caller(self, head: RunHead) -> bool:
+        """Whether the credentials with which a run began are still valid; True for a run that has no snapshot now."""
+        ...
+
     def resume(self, id: str) -> None:
         """Go on with a run on a thread of its own, unless another process does."""
         ...

@@ -73,7 +73,8 @@ class ScriptRuns:
         if scripts is not None and is_kept and len(call.chain) <= 1:
             head = _new_head(server, call, scripts.runs.store.now())
             known = scripts.runs.find(head.principal, head.server, head.script)
-            if known is not None:
+            # A new key with the name of a revoked one did not begin the run of that, and gets nothing of it.
+            if known is not None and scripts.has_caller(known):
                 yield from _follow(known.id, call, scripts)
                 return
             if any(is_answer_of_run(key) for key in call.answered):

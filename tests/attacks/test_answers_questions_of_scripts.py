@@ -26,10 +26,12 @@ from patchbay.scripting.suspended.tool_questions import merge_answers
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import SCRIPT_RUN
 from tests.access.team import new_key, set_grants, team_hub
+from tests.access.upstreams.guarded import caller_of
 from tests.hubs import Hub
 from tests.scripting.asking import DESK_FILES, answered, ask, asking_hub, questions
-from tests.scripting.closing import ended, runs, words
+from tests.scripting.closing import close_issues, decide, ended, runs, waiting, words
 from tests.scripting.hubs import failure, value
+from tests.signing_in import HTML, Browser, accounts_of, hidden_fields, make_account, signed_in
 from tests.waiting import until
 from tests.web.browsing import BROWSER
 
@@ -38,7 +40,7 @@ from tests.web.browsing import BROWSER
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     found = team_hub(tmp_path_factory.mktemp("answering"), DESK_FILES)
     found.catalogue.hub.gate.wait_seconds = 0.0
-    set_grants(found, {"grants": [{"to": ["*"], "may": ["see", "call"], "on": ["desk"]}]})
+    set_grants(found, {"grants": [{"to": ["*"], "may": ["see", "call"], "on": ["desk", "issues"]}]})
     yield found
     found.close()
 
@@ -92,6 +94,89 @@ def test_for_another_principal_the_page_of_the_run_and_its_questions_do_not_exis
     assert words(tmp_path, "booked") == []
     assert post_answer(hub, run, ann, question=key, content='{"name": "Ann"}').status_code == 200
     assert ended(hub, run).value == "A1 for Ann" and words(tmp_path, "booked") == ["A1:Ann"]
+
+
+def wait_for_the_end_of_its_caller(hub: Hub, run: str, headers: dict[str, str], server: str = "desk") -> None:
+    """Wait until the hub knows that the credentials with which a run began have ended, and refuses them."""
+    scripts = hub.app.parts.dispatcher.services.scripts
+    until(lambda: not scripts.has_caller(runs(hub).heads.get(run)), "the end of the credentials")
+    until(lambda: hub.modern(server, "tools/list", headers=headers).status == 401, "the refusal of the credentials")
+
+
+def test_a_key_that_was_revoked_after_the_question_can_neither_answer_nor_read_the_run(
+    hub: Hub, tmp_path: Path
+) -> None:
+    name = f"ann-{tmp_path.name}"
+    ann = new_key(hub, name)
+    asked = ask(hub, tmp_path, headers=ann)
+    run, key = waiting_on_page(hub, tmp_path, ann)
+    hub.app.parts.keys.revoke(name)
+    for params in ({}, answered(asked, "Ann")):
+        assert ask(hub, tmp_path, headers=ann, **params).status == 401
+    assert post_answer(hub, run, ann, question=key).status_code == 401
+    for place in (f"/activity/runs/{run}.json", f"/activity/runs/{run}"):
+        read = hub.client.get(place, headers=ann)
+        assert read.status_code == 401 and "Who takes" not in read.text
+    assert words(tmp_path, "noted") == ["before"] and words(tmp_path, "booked") == []
+
+
+def test_a_new_key_with_the_name_of_a_revoked_one_gets_no_question_of_its_run(hub: Hub, tmp_path: Path) -> None:
+    name = f"ann-{tmp_path.name}"
+    asked = ask(hub, tmp_path, headers=(ann := new_key(hub, name)))
+    run, key = waiting_on_page(hub, tmp_path, ann)
+    hub.app.parts.keys.revoke(name)
+    wait_for_the_end_of_its_caller(hub, run, ann)
+    next_holder = new_key(hub, name)
+    assert post_answer(hub, run, next_holder, question=key).status_code == 400
+    shown = hub.client.get(f"/activity/runs/{run}.json", headers=next_holder)
+    assert "Who takes" not in shown.text and key not in shown.text
+    theirs = ask(hub, tmp_path, headers=next_holder)
+    assert questions(theirs).keys() != questions(asked).keys(), "a run of its own"
+    assert words(tmp_path, "noted") == ["before", "before"] and words(tmp_path, "booked") == []
+    assert value(ask(hub, tmp_path, headers=next_holder, **answered(theirs, "Eve"))) == "A1 for Eve"
+
+
+def test_a_run_whose_caller_was_removed_does_not_go_on_with_an_approval(hub: Hub, tmp_path: Path) -> None:
+    person, name = signed_in(hub, person_name := f"ann{secrets.token_hex(4)}"), f"ann-{tmp_path.name}"
+    of_person = {"Authorization": f"Bearer {caller_of(hub, person, 'issues').token}"}
+    for headers, end in (
+        (new_key(hub, name), lambda: hub.app.parts.keys.revoke(name)),
+        (of_person, lambda: accounts_of(hub).people.remove(person_name)),
+    ):
+        before = {one["question"] for one in waiting(hub)}
+        assert "need an approval" in failure(close_issues(hub, tmp_path, headers=headers))
+        (first, *_) = [one for one in waiting(hub) if one["question"] not in before]
+        end()
+        wait_for_the_end_of_its_caller(hub, first["run"], headers, "issues")
+        assert close_issues(hub, tmp_path, headers=headers).status == 401
+        decide(hub, first["question"])
+        assert "the credentials of the caller of this script are no longer valid" in ended(hub, first["run"]).failure
+        assert words(tmp_path) == []
+
+
+def test_a_person_who_was_removed_after_the_question_can_neither_answer_nor_read_the_run(
+    hub: Hub, tmp_path: Path
+) -> None:
+    person = signed_in(hub, name := f"ann{secrets.token_hex(4)}")
+    ann = {"Authorization": f"Bearer {caller_of(hub, person, 'desk').token}"}
+    asked = ask(hub, tmp_path, headers=ann)
+    (run,) = [one.id for one in runs(hub).heads.all() if one.principal == name]
+    page = person.client.get(f"/activity/runs/{run}", headers=HTML).text
+    assert "Who takes A1?" in page
+    csrf = hidden_fields(page, "csrf")
+    accounts_of(hub).people.remove(name)
+    wait_for_the_end_of_its_caller(hub, run, ann)
+    assert ask(hub, tmp_path, headers=ann, **answered(asked, "Ann")).status == 401
+    for read in (
+        person.client.get(f"/activity/runs/{run}", headers=HTML),
+        person.client.post(f"/activity/runs/{run}", data={**csrf, "do": "answer", "action": "accept"}, headers=HTML),
+    ):
+        assert read.status_code in (302, 303, 401, 403) and "Who takes" not in read.text
+    make_account(hub, name)
+    again = Browser(hub)
+    assert again.sign_in(name).status_code == 303
+    assert "Who takes" not in again.client.get(f"/activity/runs/{run}", headers=HTML).text
+    assert words(tmp_path, "noted") == ["before"] and words(tmp_path, "booked") == []
 
 
 def test_the_operator_of_a_shared_hub_neither_reads_nor_answers_the_question_of_a_caller(
