@@ -33,7 +33,7 @@ pytestmark = pytest.mark.process
 Json = dict[str, Any]
 
 MODES = pytest.mark.parametrize("mode", ["legacy", MODERN])
-CALLS = int(os.environ.get("PATCHBAY_NODE_CALLS", "60"))
+CALLS = int(os.environ.get("PATCHBAY_NODE_CALLS", "30"))
 
 DEFINITION = '''"""A server for clients of several nodes."""
 
