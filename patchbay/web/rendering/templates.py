@@ -3,7 +3,7 @@
 There are two kinds: the app's own pages (`templates/`), and content-addressed pages below `/mcp`, which come from the
 store by name, run in a sandbox, and may extend the base page of the app. Data never becomes a template. A template gets
 plain values only, never the store or a server. Each template is compiled once per process, because files and CIDs do
-not change.
+not change; the compiled ones of the app's own pages are kept in files.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from patchbay.fulltext.index import BEGIN, END
 from patchbay.store import Store
 from patchbay.topics import PAGE_TEMPLATES
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
+from patchbay.web.rendering.compiled_templates import keep_compiled
 from patchbay.web.rendering.icons import choose_tint, first_letter
 from patchbay.web.rendering.names import describe_reason, name_author, name_caller, name_entry
 from patchbay.web.rendering.template_links import add_path_prefix
@@ -91,13 +92,17 @@ def _compile_template(text: bytes, prefix: str) -> Template:
 @cache
 def page_environment(prefix: str) -> Environment:
     """The environment of the app's own pages. It has no sandbox, which makes it twice as fast."""
-    return add_path_prefix(_add_filters(Environment(**_environment_options())), prefix)
+    return _prepare(Environment(**_environment_options()), prefix)
 
 
 @cache
 def _sandbox_environment(prefix: str) -> Environment:
     """The environment of content-addressed pages: a sandbox that gives access to the values of the page only."""
-    return add_path_prefix(_add_filters(ImmutableSandboxedEnvironment(**_environment_options())), prefix)
+    return _prepare(ImmutableSandboxedEnvironment(**_environment_options()), prefix)
+
+
+def _prepare(environment: Environment, prefix: str) -> Environment:
+    return keep_compiled(add_path_prefix(_add_filters(environment), prefix), prefix)
 
 
 def _environment_options() -> dict[str, Any]:
