@@ -61,7 +61,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/occurrences/timetables.py": ("zoneinfo.ZoneInfo",),
     },
     "a webhook of an event": {
-        "patchbay/protocol/webhooks/sending.py": ("httpx2",),
+        "patchbay/protocol/webhooks/sending.py": ("httpx2", "patchbay.client.certificates.load_certificates"),
     },
     "a page": {
         "patchbay/app.py": ("patchbay.web.blueprints.register_pages",),

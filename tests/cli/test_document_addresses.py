@@ -14,7 +14,6 @@ import fsspec
 import pytest
 
 from patchbay import exit_codes
-from patchbay.client.connection import http
 from tests.cli.https_host import HOST, HttpsHost, run_https_host
 from tests.cli.workspace import Json, Workspace
 from tests.client.peers import served
@@ -58,13 +57,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpsHost]:
 @pytest.fixture
 def far(workspace: Workspace, host: HttpsHost) -> Iterator[Workspace]:
     """A desk from which the document's host is reached, with the document's profile of it."""
-    http._load_certificates.cache_clear()  # a program reads them once; this process runs several
     workspace.environment.update(host.environment)
     folder = workspace.home / ".local" / "jn" / "profiles" / "http" / "genomoncology"
     folder.mkdir(parents=True)
     (folder / "_meta.json").write_text(json.dumps(GENOMONCOLOGY))
     yield workspace
-    http._load_certificates.cache_clear()
 
 
 def test_the_documents_commands_for_an_http_api_run_as_written(far: Workspace, host: HttpsHost) -> None:

@@ -28,6 +28,7 @@ from patchbay.access.oauth.clients import (
     parse_metadata,
 )
 from patchbay.access.oauth.public_keys import parse_public_keys
+from patchbay.client.certificates import load_certificates
 from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import resolve_host, resolve_public_address
 from patchbay.errors import InvalidParams, ParseError
@@ -123,7 +124,7 @@ class MetadataDocuments:
         place = f"[{address}]" if ":" in address else address
         headers = {"Host": parts.netloc, "Accept": "application/json", "Accept-Encoding": "identity"}
         async with (
-            httpx2.AsyncClient(follow_redirects=False, trust_env=False, verify=_certificates()) as client,
+            httpx2.AsyncClient(follow_redirects=False, trust_env=False, verify=load_certificates()) as client,
             client.stream(
                 "GET",
                 parts._replace(netloc=f"{place}:{port}").geturl(),
@@ -204,7 +205,3 @@ def _find_keys(url: str, metadata: Mapping[str, Any]) -> dict[str, str]:
     if urlsplit(str(place)).netloc != urlsplit(url).netloc:
         raise BadDocument("jwks_uri: expected the host of the metadata document")
     return {"auth_method": PRIVATE_KEY_JWT, "keys_url": str(place)}
-
-
-def _certificates() -> Any:
-    return httpx2.create_ssl_context(trust_env=True)

@@ -24,6 +24,8 @@ from mcp.client.auth.utils import (
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE, OAuthToken
 from mcp.shared.auth_utils import resource_url_from_server_url
 
+from patchbay.client.certificates import load_certificates
+
 TOKEN_EXCHANGE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"
 ID_JAG_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id-jag"
@@ -47,7 +49,7 @@ def make_token_exchanger(
             "resource": resource,
             "client_id": client_id,
         }
-        async with httpx2.AsyncClient(timeout=REQUEST_SECONDS) as client:
+        async with httpx2.AsyncClient(timeout=REQUEST_SECONDS, verify=load_certificates()) as client:
             answer = await client.post(endpoint, data=form)
         if answer.status_code != 200:
             raise OAuthTokenError(f"{endpoint} refused the exchange of the identity token: HTTP {answer.status_code}")

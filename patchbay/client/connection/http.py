@@ -12,12 +12,10 @@ CWE-918 (server-side request forgery).
 from __future__ import annotations
 
 import re
-import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any
 
 import anyio.to_thread
@@ -27,6 +25,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from patchbay.client.addresses.targets import ANY_ISSUER, Http
+from patchbay.client.certificates import load_certificates
 from patchbay.client.connection.direct_http import DirectHttp, HttpTarget
 from patchbay.client.connection.handover import HandoverTransport, is_direct_http_possible
 from patchbay.client.connection.plan import AgreedSession
@@ -47,12 +46,6 @@ _ORIGINAL_URL = "patchbay.asked"
 
 OLD_TRANSPORT_STATUSES = frozenset({400, 404, 405, 406, 415})
 """Statuses of a POST after which a server of 2024-11-05 is tried."""
-
-
-@cache
-def _load_certificates() -> ssl.SSLContext:
-    """Load the trusted certificates once, because that takes longer than opening a connection."""
-    return httpx2.create_ssl_context()
 
 
 class _RateLimitedStream(httpx2.AsyncByteStream):
@@ -165,9 +158,9 @@ class HttpConnection:
             headers={"Accept-Encoding": "identity", **self._session_headers, **self.target.headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=None),
             auth=auth or self._auth,
-            verify=_load_certificates(),
+            verify=load_certificates(),
             trust_env=self.target.is_proxied,
-            mounts={self._origin: HandoverTransport(verify=_load_certificates())}
+            mounts={self._origin: HandoverTransport(verify=load_certificates())}
             if self._can_be_direct or self._resumes_session
             else None,
             event_hooks={"request": [self._prepare_request], "response": [self._check_response]},

@@ -22,6 +22,7 @@ import httpx2
 
 from patchbay.callback_mailbox import CallbackMailbox
 from patchbay.client.addresses.targets import mask_url
+from patchbay.client.certificates import load_certificates
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import ServerTimeout, Unreachable
 from patchbay.client.network_failures import CLOSED_EARLY, describe_failure
@@ -219,7 +220,7 @@ def _make_client(kept: int) -> httpx2.AsyncClient:
     """Make a client that keeps so many connections between requests."""
     stores_nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))
     limits = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=kept)
-    return httpx2.AsyncClient(cookies=stores_nothing, follow_redirects=False, limits=limits)
+    return httpx2.AsyncClient(cookies=stores_nothing, follow_redirects=False, limits=limits, verify=load_certificates())
 
 
 async def _send(client: httpx2.AsyncClient, prepared: dict[str, Any], exchange: ApiExchange) -> httpx2.Response:

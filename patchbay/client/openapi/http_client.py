@@ -19,6 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from patchbay.client.addresses.targets import check_headers, mask_url
+from patchbay.client.certificates import load_certificates
 from patchbay.client.errors import ServerTimeout, Unreachable
 from patchbay.client.network_failures import describe_failure
 from patchbay.client.openapi.requests import HttpRequest
@@ -159,7 +160,7 @@ class ApiClient:
         self._limit = limit
         self._timeout = timeout
         self._whole_time = whole_time
-        self._client = httpx2.Client(timeout=timeout, follow_redirects=False)
+        self._client = httpx2.Client(timeout=timeout, follow_redirects=False, verify=load_certificates())
 
     def __enter__(self) -> ApiClient:
         return self

@@ -11,11 +11,9 @@ import base64
 import binascii
 import hmac
 import secrets
-import ssl
 from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
@@ -180,23 +178,17 @@ class Sender:
         self._private_hosts = frozenset(private_hosts)
         self._kept = KeptConnections(self._open_client)
 
-    @cached_property
-    def _certificates(self) -> ssl.SSLContext:
-        import httpx2
-
-        found = httpx2.create_ssl_context(trust_env=True)
-        assert isinstance(found, ssl.SSLContext)
-        return found
-
     def _open_client(self) -> httpx2.Client:
         """Return a client for the requests to one destination, of any principal. It takes no cookies."""
         import httpx2
+
+        from patchbay.client.certificates import load_certificates
 
         limits = httpx2.Limits(max_keepalive_connections=MAX_KEPT_OF_DESTINATION, keepalive_expiry=KEPT_SECONDS)
         return httpx2.Client(
             follow_redirects=False,
             trust_env=False,
-            transport=bound_requests(httpx2.HTTPTransport(verify=self._certificates, limits=limits)),
+            transport=bound_requests(httpx2.HTTPTransport(verify=load_certificates(), limits=limits)),
             timeout=httpx2.Timeout(ANSWER_SECONDS),
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
