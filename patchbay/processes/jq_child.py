@@ -34,9 +34,6 @@ VALUE, INVALID, FAILED, SEVERAL, LARGE = b"v", b"i", b"f", b"s", b"l"
 MEMORY_MIB = 256
 """Memory that the process may have beyond that of its start, in MiB."""
 
-CPU_SECONDS = 2
-"""Processor time that one run may take, in seconds, rounded up to whole ones of the process."""
-
 MAX_VALUE_BYTES = 8 * 1024 * 1024
 """Limit on the JSON that an expression gets, and on what it gives, in bytes."""
 
@@ -49,8 +46,11 @@ _CLOSED = "def env: {}; def modulemeta: {}; def get_search_list: []; {} as $ENV 
 _ERROR = re.compile(r"jq: error: (.*?) at <top-level>, line (\d+), column (\d+)", re.DOTALL)
 
 
-def main(descriptor: int) -> None:
-    """Answer requests on an inherited socket until its other end is closed."""
+def main(descriptor: int, cpu_seconds: int) -> None:
+    """Answer requests on an inherited socket until its other end is closed.
+
+    One run may take `cpu_seconds` of processor time, rounded up to whole ones of the process.
+    """
     name_process("patchbay-jq")
     forbid_new_privileges()
     limit_memory(MEMORY_MIB)
@@ -62,7 +62,7 @@ def main(descriptor: int) -> None:
     while head := _read(requests, HEAD.size):
         sizes = HEAD.unpack(head)
         expression, value = (_read(requests, size).decode() for size in sizes)
-        _limit_cpu()
+        _limit_cpu(cpu_seconds)
         kind, answer = _run(expression, value, programs)
         link.sendall(ANSWER.pack(kind, len(answer)) + answer)
 
@@ -109,9 +109,9 @@ def _sentence(reason: str) -> str:
     return reason.removeprefix("jq: error: ").partition("\n")[0]
 
 
-def _limit_cpu() -> None:
+def _limit_cpu(seconds: int) -> None:
     used = int(time.process_time())
-    resource.setrlimit(resource.RLIMIT_CPU, (used + CPU_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    resource.setrlimit(resource.RLIMIT_CPU, (used + seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def _read(requests: BinaryIO, size: int) -> bytes:

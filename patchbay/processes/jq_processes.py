@@ -27,6 +27,9 @@ MAX_RUNS = 1000
 WALL_SECONDS = 10.0
 """Time that one run may take, in seconds; it is longer than its processor time where the machine has other work."""
 
+CPU_SECONDS = 2
+"""Processor time that one run may take, in seconds."""
+
 CHECK_SECONDS = 0.2
 """Seconds after which a run that waits looks whether its caller still wants it."""
 
@@ -35,7 +38,7 @@ READ_BYTES = 1 << 18
 
 START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from patchbay.processes.jq_child import main; main(int(sys.argv[2]))"
+    "from patchbay.processes.jq_child import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
 
 
@@ -54,14 +57,15 @@ class ExpressionStopped(ExpressionFailed):
 class _Process:
     """One process that runs expressions. One thread at a time may use it. Raises ToolFailed if it cannot be started."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_seconds: int) -> None:
         self.runs = 0
+        self._cpu_seconds = cpu_seconds
         self._link, theirs = socket.socketpair()
         paths = json.dumps([os.path.abspath(one) for one in sys.path])  # noqa: PTH100 (an entry may be a file)
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-c", START, paths, str(theirs.fileno())],
+                    [sys.executable, "-I", "-S", "-c", START, paths, str(theirs.fileno()), str(cpu_seconds)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -121,7 +125,7 @@ class _Process:
         with suppress(subprocess.TimeoutExpired):
             ended = self._process.wait(CHECK_SECONDS)
             if ended == -signal.SIGXCPU:
-                return f"it takes more than {jq_child.CPU_SECONDS} s of processor time"
+                return f"it takes more than {self._cpu_seconds} s of processor time"
             if ended >= 0:
                 return f"its process has ended with exit code {ended}"
         return f"it needs more than {jq_child.MEMORY_MIB} MiB of memory, or nests values too deeply"
@@ -180,10 +184,14 @@ class _Turns:
 
 
 class JqProcesses:
-    """Runs jq expressions in at most `limit` processes, which start when they are needed. Thread-safe."""
+    """Runs jq expressions in at most `limit` processes, which start when they are needed. Thread-safe.
 
-    def __init__(self, limit: int = MAX_PROCESSES) -> None:
+    A run takes at most `cpu_seconds` of processor time, rounded up to whole ones of its process.
+    """
+
+    def __init__(self, limit: int = MAX_PROCESSES, cpu_seconds: int = CPU_SECONDS) -> None:
         self._turns = _Turns(limit)
+        self._cpu_seconds = cpu_seconds
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
@@ -244,7 +252,7 @@ class JqProcesses:
         with self._lock:
             if self._closed:
                 raise ToolFailed("the hub is ending")
-            process = self._idle.pop() if self._idle else _Process()
+            process = self._idle.pop() if self._idle else _Process(self._cpu_seconds)
             self._busy.add(process)
             return process
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from patchbay.processes.jq_processes import (
     ExpressionStopped,
     JqProcesses,
 )
+from patchbay.shaping import results
 from tests.hubs import Hub
 from tests.kinds.toolset.sets import INLINE, hub_with, listed, problems, toolset
 from tests.waiting import BOUND
@@ -57,9 +59,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         "any.mcp.json": INLINE,
         "release.json": toolset(tools={**tools, "good": {"from": "any.echo", "result": ".n"}}),
     }
-    found = hub_with(tmp_path_factory.mktemp("bombs"), files).as_operator()
-    yield found
-    found.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(results, "JqProcesses", partial(JqProcesses, cpu_seconds=1))  # half of what a usual hub allows
+        found = hub_with(tmp_path_factory.mktemp("bombs"), files).as_operator()
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="module")
