@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -144,6 +145,10 @@ class Shown:
     def _record(self, response: Response) -> None:
         self.answered.append(response.url)
 
+    def script_faults(self) -> list[str]:
+        """The faults of the page, without those that Chromium writes to its console about what it refused."""
+        return [fault for fault in self.tab.faults if not fault.startswith("console: ")]
+
     def run(self, script: str) -> str:
         """Run a script as the app; return the name of its error, empty when it has none."""
         body = script.replace("HUB", self.tab.base)
@@ -159,15 +164,37 @@ class Shown:
         return answer
 
 
-@pytest.fixture
-def shown(browser: Browser, attacked: Hub) -> Iterator[Shown]:
+@contextmanager
+def running_app(browser: Browser, attacked: Hub) -> Iterator[Shown]:
+    """An app that runs in a tab of its own."""
     tab = Tab(browser, f"http://127.0.0.1:{attacked.port}", viewport={"width": 1280, "height": 900}).log_in(attacked)
     tab.context.route("**/evil.example/**", lambda route: route.fulfill(body="evil"))
-    shown = Shown(tab)
-    yield shown
+    yield Shown(tab)
     tab.context.close()
-    # Chromium writes to its console what it refused.
-    assert [fault for fault in tab.faults if not fault.startswith("console: ")] == []
+
+
+@pytest.fixture(scope="module")
+def one_app(browser: Browser, attacked: Hub) -> Iterator[Shown]:
+    with running_app(browser, attacked) as app:
+        yield app
+
+
+@pytest.fixture
+def shown(one_app: Shown) -> Iterator[Shown]:
+    """The app of all attacks that leave it as it is: it still runs, in the same page, after each of them."""
+    one_app.answered.clear()
+    yield one_app
+    expect(one_app.state).to_have_text("Running")
+    assert one_app.tab.page.url == one_app.address and len(one_app.tab.context.pages) == 1
+    assert one_app.script_faults() == []
+
+
+@pytest.fixture
+def own_app(browser: Browser, attacked: Hub) -> Iterator[Shown]:
+    """An app for one attack that changes it."""
+    with running_app(browser, attacked) as app:
+        yield app
+    assert app.script_faults() == []
 
 
 @pytest.mark.parametrize("script", ESCAPES.values(), ids=ESCAPES.keys())
@@ -197,12 +224,12 @@ def test_an_app_reaches_neither_the_hub_nor_hosts_that_it_did_not_declare(shown:
 
 
 @pytest.mark.parametrize("address", ["https://evil.example/?secret", "/servers", "HUB/mcp", "data:text/html,evil"])
-def test_an_app_that_navigates_itself_is_closed(shown: Shown, address: str) -> None:
+def test_an_app_that_navigates_itself_is_closed(own_app: Shown, address: str) -> None:
     """37.2."""
-    shown.document.evaluate("(address) => { location = address; }", address.replace("HUB", shown.tab.base))
-    expect(shown.state).to_have_text("The app left its page, so it was closed.")
-    expect(shown.trial.item.locator(".app-frame iframe")).to_have_count(0)
-    assert shown.answered == []
+    own_app.document.evaluate("(address) => { location = address; }", address.replace("HUB", own_app.tab.base))
+    expect(own_app.state).to_have_text("The app left its page, so it was closed.")
+    expect(own_app.trial.item.locator(".app-frame iframe")).to_have_count(0)
+    assert own_app.answered == []
 
 
 @pytest.mark.parametrize("name", ["secret", "right__refresh", "right.refresh", "right_show", "echo", "nothing"])
@@ -237,19 +264,19 @@ def test_an_app_uses_no_other_method(shown: Shown, method: str) -> None:
     assert shown.ask(method, {})["error"]["code"] == -32601
 
 
-def test_messages_past_the_frame_and_messages_of_the_frame_itself_are_ignored(shown: Shown) -> None:
+def test_messages_past_the_frame_and_messages_of_the_frame_itself_are_ignored(own_app: Shown) -> None:
     """37.2: an app writes to the page, and plays the part of the frame around it."""
-    before = shown.trial.item.locator(".app .wire li").count()
+    before = own_app.trial.item.locator(".app .wire li").count()
     call = {"jsonrpc": "2.0", "id": "past", "method": "tools/call", "params": {"name": "refresh"}}
     ready = {"jsonrpc": "2.0", "method": "ui/notifications/sandbox-resource-ready", "params": {"html": "<p>other"}}
     left = {"jsonrpc": "2.0", "method": "ui/notifications/sandbox-left", "params": {}}
-    shown.document.evaluate(
+    own_app.document.evaluate(
         "(messages) => messages.forEach((each) => { top.postMessage(each, '*'); })", [call, ready, left]
     )
-    shown.document.evaluate("(messages) => messages.forEach((each) => parent.postMessage(each, '*'))", [ready, left])
-    shown.ask("ping", {})
-    expect(shown.state).to_have_text("Running")
-    expect(shown.trial.item.locator(".app .wire li")).to_have_count(before + 2)
+    own_app.document.evaluate("(messages) => messages.forEach((each) => parent.postMessage(each, '*'))", [ready, left])
+    own_app.ask("ping", {})
+    expect(own_app.state).to_have_text("Running")
+    expect(own_app.trial.item.locator(".app .wire li")).to_have_count(before + 2)
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,a", "file:///etc/passwd", "/servers", "", None])
@@ -259,18 +286,20 @@ def test_an_app_opens_no_link_but_one_of_the_web(shown: Shown, url: Any) -> None
     assert shown.trial.item.get_by_role("group", name="A link of the app").count() == 0
 
 
-def test_what_an_app_says_becomes_no_markup(shown: Shown) -> None:
+def test_what_an_app_says_becomes_no_markup(own_app: Shown) -> None:
     """37.2."""
     said = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     content = [{"type": "text", "text": said}, {"type": "resource_link", "uri": "javascript:alert(3)", "name": said}]
-    assert shown.ask("ui/message", {"role": "user", "content": content})["result"] == {}
-    assert shown.ask("ui/update-model-context", {"content": content, "structuredContent": {said: said}})["result"] == {}
-    expect(shown.trial.item.locator(".app .ran").get_by_text(said).first).to_be_visible()
-    assert shown.trial.item.locator(".app .ran").locator("img, script, a[href^=javascript]").count() == 0
-    assert not [fault for fault in shown.tab.faults if fault.startswith("dialog")]
+    assert own_app.ask("ui/message", {"role": "user", "content": content})["result"] == {}
+    assert (
+        own_app.ask("ui/update-model-context", {"content": content, "structuredContent": {said: said}})["result"] == {}
+    )
+    expect(own_app.trial.item.locator(".app .ran").get_by_text(said).first).to_be_visible()
+    assert own_app.trial.item.locator(".app .ran").locator("img, script, a[href^=javascript]").count() == 0
+    assert not [fault for fault in own_app.tab.faults if fault.startswith("dialog")]
 
 
-def test_a_frame_opened_alone_has_no_origin_of_the_hub(shown: Shown) -> None:
+def test_a_frame_opened_alone_has_no_origin_of_the_hub(own_app: Shown) -> None:
     """37.2."""
-    page = shown.tab.open("/render/app?csp=%7B%7D")
+    page = own_app.tab.open("/render/app?csp=%7B%7D")
     assert page.evaluate("self.origin") == "null"

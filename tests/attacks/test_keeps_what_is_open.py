@@ -7,10 +7,7 @@ Sources: ACCESS section 2 (revoked in every worker within a second); issue 48 it
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ import pytest
 from patchbay.activation import TASKS
 from tests.attacks.open_things import DESK, PATIENT, ROOM, Open, everything_open, list_ended, list_open
 from tests.attacks.requests import send, send_request
-from tests.checkout import ROOT
+from tests.cli.servers.commands import run_command
 from tests.databases import PostgresqlServer
 from tests.interaction.nodes import running_nodes
 from tests.protocol.webhooks.receiver import HOST, SECRET, Receiver, receiving
@@ -56,14 +53,10 @@ class Place:
         return self.hubs[0]
 
     def command(self, *arguments: str) -> str:
-        """Run a command of the operator; return its output."""
-        words = [sys.executable, "-m", "patchbay", *arguments, "--data", str(self.hub.folder / "data")]
-        environment = {**os.environ, **self.environment}
-        done = subprocess.run(
-            words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BOUND, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        """Run a command of the operator in this process, which is none of a hub; return its output."""
+        ended = run_command(self.hub.folder, *arguments, variables=self.environment)
+        assert ended.code == 0, ended.err
+        return ended.out.strip()
 
     def new_key(self, name: str, *options: str) -> dict[str, str]:
         """Make a key; return the headers of its requests."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +29,10 @@ def stranger() -> Iterator[Bad]:
         yield serve(answer_nothing, lambda handler, body: False)
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    hub = Hub(tmp_path / "hub", {"github.json": program_mount()}, access="personal")
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub with a bound secret and the mount that it is for. Each test adds servers of its own names."""
+    hub = Hub(tmp_path_factory.mktemp("hub"), {"github.json": program_mount()}, access="personal")
     secrets_of(hub).put("TOKEN", VALUE, "local", ["github"])
     wait_until_up(hub, "github")
     yield hub
@@ -50,10 +50,11 @@ def test_the_configuration_of_another_server_gets_no_bound_secret(
         "api": {"kind": "openapi", "document": stranger.url, "base": stranger.url, "headers": {"X-Key": reference}},
         "program": json.loads(program_mount(reference)),
     }[kind]
-    (hub.servers / "thief.json").write_text(json.dumps(fields), "utf-8")
-    until(lambda: any(one.name == "thief" and one.standing for one in hub.catalogue.all()), "the mount")
-    until(lambda: health_of(hub, "thief").state == "down", "the refusal")
-    assert "is for other servers" in health_of(hub, "thief").sentence
+    thief = f"thief-{kind}-{len(reference)}"
+    (hub.servers / f"{thief}.json").write_text(json.dumps(fields), "utf-8")
+    until(lambda: any(one.name == thief and one.standing for one in hub.catalogue.all()), "the mount")
+    until(lambda: health_of(hub, thief).state == "down", "the refusal")
+    assert "is for other servers" in health_of(hub, thief).sentence
     assert VALUE not in str(stranger.got)
     assert hub.call("github", "digest").text == digest_of(VALUE)
 
