@@ -124,7 +124,10 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "patchbay/protocol/routing.py": ("patchbay.scripting.front.script_server",),
         "patchbay/protocol/run_tool.py": ("patchbay.scripting.front.script_server",),
-        "patchbay/protocol/script_calls.py": ("patchbay.scripting.saved.run_saved",),
+        "patchbay/protocol/script_calls.py": (
+            "patchbay.scripting.saved.run_saved",
+            "patchbay.scripting.suspended.question_digests.digest_of_question",
+        ),
         "patchbay/protocol/script_replays.py": (
             *("patchbay.scripting.front.runs_of", "patchbay.scripting.saved.script_arguments"),
             *("patchbay.scripting.replay.RecordedResult", "patchbay.scripting.replay.find_refused"),

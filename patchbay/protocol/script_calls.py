@@ -22,7 +22,6 @@ from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.linked_arguments import resolve_links
 from patchbay.protocol.run_tool import check_arguments, owner_of, run_tool, terms_of_inner_call
-from patchbay.scripting.suspended.question_digests import digest_of_question
 
 WAY = "script"
 """The entry point in the records of these calls."""
@@ -149,6 +148,8 @@ class RecordedCall:
 
         An answer counts for the question that a person saw, and for one time that the tool asks it.
         """
+        from patchbay.scripting.suspended.question_digests import digest_of_question
+
         self.account = ask.account
         found, missing = {}, {}
         for key, question in ask.questions.items():
