@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.scripting import interpreters
 from patchbay.scripting.front import KEPT_AS
 from patchbay.scripting.interpreters import Interpreters
 from tests.access.team import new_key, team_hub
@@ -128,8 +129,9 @@ def test_a_script_finds_nothing_of_the_machine(hub: Hub, code: str) -> None:
     failure(script(hub, "git", code))
 
 
-def test_twenty_endless_scripts_leave_room_for_the_next_one(tmp_path: Path) -> None:
+def test_twenty_endless_scripts_leave_room_for_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The good one runs while all twenty still do, whether its caller is another one or the same."""
+    monkeypatch.setattr(interpreters, "LONG_TURN_SECONDS", 0.05)  # each works for that long before they take turns
     found = with_limits(team_hub(tmp_path, SCRIPTED), running_seconds=BOUND, wall_seconds=BOUND)
     ann, ben = new_key(found, "ann"), new_key(found, "ben")
     threads = [
