@@ -149,6 +149,16 @@ def test_a_search_gives_only_so_much_text(hub: Hub, folder: Path) -> None:
     assert len(found["results"]) == 5
 
 
+def test_a_file_in_the_place_of_the_folder_is_reported_as_a_file(tmp_path: Path) -> None:
+    root = tmp_path / "a.md"
+    root.touch()
+    hub = Hub(tmp_path, {"handbook.json": json.dumps({"kind": "documents", "root": str(root)})})
+    assert [one.reason for one in hub.catalogue.find("handbook").problems] == [
+        f"{root} is a file: write the folder that has it"
+    ]
+    hub.close()
+
+
 def test_a_missing_folder_is_reported_on_the_page(tmp_path: Path) -> None:
     """An empty library and a wrong path look different."""
     root = tmp_path / "misspelt"

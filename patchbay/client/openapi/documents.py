@@ -210,7 +210,7 @@ def fetch_api(url: str, client: ApiClient) -> tuple[Api, str]:
     Raises DocumentError with the URLs that were tried; Unreachable.
     """
     tried: list[str] = []
-    left = [url] if API_DOCUMENT_PATH.search(url.partition("?")[0]) else [url, *_list_usual_urls(url)]
+    left = [url] if _names_document(url) else [url, *_list_usual_urls(url)]
     while left:
         place = left.pop(0)
         tried.append(mask_url(place))
@@ -228,6 +228,12 @@ def fetch_api(url: str, client: ApiClient) -> tuple[Api, str]:
         pointed = find_linked_document(reply) if place == url else ""
         left = [pointed, *left] if pointed else left
     raise DocumentError(f"{mask_url(url)}: found no OpenAPI document; tried {', '.join(tried)}")
+
+
+def _names_document(url: str) -> bool:
+    """Whether a URL is that of a document: another one is not taken in its place when it cannot be read."""
+    path = url.partition("?")[0].partition("#")[0]
+    return API_DOCUMENT_PATH.search(path) is not None or path.lower().endswith((".json", ".yaml", ".yml"))
 
 
 def _list_usual_urls(url: str) -> list[str]:

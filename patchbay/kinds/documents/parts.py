@@ -56,12 +56,15 @@ def make_parts(server: ConfiguredServer) -> ServerParts:
 
 
 def _folder_problems(root: str) -> list[Problem]:
-    """Return a problem where the folder does not exist or this hub may not read it."""
+    """Return a problem where the folder does not exist, is a file, or this hub may not read it."""
     try:
-        there = folder_of(root).is_dir()
+        there, is_file = folder_of(root).is_dir(), folder_of(root).is_file()
     except OSError as problem:
         return [Problem("root", f"the folder {root} cannot be reached: {problem.strerror}", is_fault=True)]
-    return [] if there else [Problem("root", f"there is no folder {root}", is_fault=True)]
+    if there:
+        return []
+    reason = f"{root} is a file: write the folder that has it" if is_file else f"there is no folder {root}"
+    return [Problem("root", reason, is_fault=True)]
 
 
 def _left_out(name: str, library: Library | None) -> list[Problem]:

@@ -26,6 +26,7 @@ from patchbay.activation import PAUSE, Call, Events, Handler, pauses, pauses_for
 from patchbay.caller_accounts.accounts import CallersAccounts
 from patchbay.caller_accounts.credentials import CallerCredential
 from patchbay.client.addresses.targets import mask_secrets, mask_url
+from patchbay.client.addresses.variables import UnsetVariable
 from patchbay.client.auth.methods import RequestParts
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import SignInNeeded, Unreachable
@@ -49,6 +50,7 @@ from patchbay.kinds.openapi.files import load_files
 from patchbay.kinds.openapi.next_page import find_next_url, join_pages, make_continuation
 from patchbay.kinds.openapi.standing_api import MAX_ANSWER_BYTES, StandingApi
 from patchbay.kinds.openapi.tools import NEXT, ApiTool, ApiTools
+from patchbay.upstreams.standing import describe_unset
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "QUERY")
 DELAYED = (429, 503)
@@ -70,6 +72,9 @@ def api_handler(standing: StandingApi, tools: ApiTools) -> Handler:
         own = _ApiCall(standing, tools, tools.tools[str(call.target["tool"])], call)
         try:
             yield from _run_tool(own)
+        except UnsetVariable as problem:
+            lacks = f"{standing.mount.name} needs the variable {problem.variable}, which is not set"
+            raise ToolFailed(f"{lacks}: {describe_unset(problem)}") from problem
         except PatchbayError as problem:
             problem.message = mask_secrets(problem.message, own.list_secrets())
             raise

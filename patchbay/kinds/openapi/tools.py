@@ -10,7 +10,7 @@ with a schema that only names its arguments.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,10 +99,11 @@ def build_tools(loaded: LoadedApi, configuration: ApiConfiguration) -> ApiTools:
     hidden |= {("header", name.lower()) for name, _ in configuration.headers}
     hidden |= {("query", name.lower()) for name, _ in configuration.query}
     tools: dict[str, ApiTool] = {}
-    left_out = 0
+    left_out = selected = 0
     for name, operation in zip(choose_names(operations), operations, strict=True):
         if not configuration.selection.selects(operation, name):
             continue
+        selected += 1
         if len(tools) >= configuration.max_tools:
             left_out += 1
             continue
@@ -113,8 +114,21 @@ def build_tools(loaded: LoadedApi, configuration: ApiConfiguration) -> ApiTools:
             problems.append(Problem(name, f"not served: {reason}"))
     if left_out:
         problems.append(Problem("max_tools", _describe_rest(left_out, configuration.max_tools)))
+    if not selected and not problems:
+        problems.append(_describe_nothing(operations))
     problems += _list_credential_problems(api, configuration)
     return ApiTools(api, tools, tuple(problems))
+
+
+def _describe_nothing(operations: Sequence[Operation]) -> Problem:
+    """Say why an API has no tools though all of its document was read."""
+    if not operations:
+        return Problem("paths", "the document describes no operations, so that this server has no tools")
+    tags = sorted({str(tag) for one in operations for tag in one.raw.get("tags", ()) if tag})
+    known = f"; the tags of its operations are {', '.join(tags[:20])}" if tags else ""
+    return Problem(
+        "include", f"include and exclude select none of the {len(operations)} operations of the document{known}"
+    )
 
 
 def _describe_rest(left_out: int, limit: int) -> str:

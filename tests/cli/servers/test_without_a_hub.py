@@ -115,6 +115,8 @@ def test_a_new_folder_and_a_new_remote_server_are_configurations(tmp_path: Path)
     assert run_command(tmp_path, "new", "notes", "--folder", str(tmp_path / "notes")).code == 0
     found = run_command(tmp_path, "call", "/mcp/notes", "search", "query=water")
     assert "tea" in found.out
+    file = run_command(tmp_path, "new", "tea", "--folder", str(tmp_path / "notes" / "tea.md"))
+    assert file.code == exit_codes.USAGE and f"{tmp_path}/notes/tea.md is a file: write the folder that" in file.err
     assert run_command(tmp_path, "new", "far", "--remote", "https://mcp.example/mcp").code == 0
     assert json.loads((tmp_path / "servers" / "far.json").read_text())["address"] == "https://mcp.example/mcp"
     assert state(tmp_path, "far") == "on"

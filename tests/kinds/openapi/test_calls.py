@@ -325,6 +325,20 @@ def test_a_credential_goes_where_its_scheme_says_and_is_shown_nowhere(
     assert SECRET not in records and scheme in records
 
 
+def test_a_call_without_the_variable_of_a_credential_says_how_to_store_it(tmp_path: Path) -> None:
+    more = {"components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}}}
+    paths = {"/a": {"get": operation(security=[{"key": []}])}}
+    with mounted(tmp_path, paths, more=more, credentials={"key": "${A_KEY_THAT_IS_NOT_SET}"}) as (hub, api):
+        before = len(api.requests)
+        answer = hub.call("shop", "get_a")
+        assert answer.result["isError"] and len(api.requests) == before
+        assert answer.text == (
+            "shop needs the variable A_KEY_THAT_IS_NOT_SET, which is not set: store A_KEY_THAT_IS_NOT_SET with"
+            " `patchbay secret set A_KEY_THAT_IS_NOT_SET`, or set it in the environment of the hub and start it again"
+            " (credentials.key needs it)"
+        )
+
+
 def test_an_open_operation_gets_no_credential(secured: tuple[Hub, RecordingApi]) -> None:
     seen, _ = sent_by(secured, "open")
     assert not {"X-Key", "Authorization", "Cookie"} & set(seen.headers) and seen.query == []

@@ -215,3 +215,17 @@ def test_a_restart_of_the_server_reads_the_document_at_once(tmp_path: Path) -> N
         request_restart(hub.catalogue.store, "shop")
         until(lambda: list_tools(hub).get("list_orders", {}).get("title") == "List all orders", "the new document")
         assert not hub.call("shop", "get_ping", {}).result["isError"]
+
+
+@pytest.mark.parametrize("place", ["missing.json", "api/v1.yaml", "old.yml?version=2"])
+def test_another_document_is_not_taken_in_the_place_of_the_one_that_was_named(tmp_path: Path, place: str) -> None:
+    with recording_api(document(PATHS)) as api:
+        hub = Hub(
+            tmp_path, {"shop.json": json.dumps({"kind": "openapi", "document": f"{api.url}/{place}"})}
+        ).as_operator()
+        until(lambda: hub.catalogue.find("shop").standing.health.state == "down", "the first attempt")
+        reason = hub.catalogue.find("shop").standing.health.reason
+        assert place.partition("?")[0] in reason and 'expected "openapi": "3.x"' in reason
+        assert [seen.path for seen in api.requests] == [f"/{place.partition('?')[0]}"] * len(api.requests)
+        assert not hub.catalogue.find("shop").tools
+        hub.close()

@@ -210,6 +210,23 @@ def test_operations_are_selected_by_tag_path_method_and_name(fields: Json, names
     assert list(build(SELECTED, **fields).tools) == names
 
 
+def test_a_selection_that_matches_nothing_is_a_problem_with_the_tags_of_the_document() -> None:
+    [problem] = build(SELECTED, include={"tags": ["order"]}).problems
+    assert problem.where == "include"
+    assert problem.reason == (
+        "include and exclude select none of the 5 operations of the document; the tags of its operations are danger,"
+        " orders"
+    )
+
+
+def test_a_document_without_operations_is_a_problem() -> None:
+    [problem] = build({}).problems
+    assert (problem.where, problem.reason) == (
+        "paths",
+        "the document describes no operations, so that this server has no tools",
+    )
+
+
 def test_operations_beyond_the_limit_are_not_served_and_the_page_says_what_to_do() -> None:
     found = build(SELECTED, max_tools=2)
     assert list(found.tools) == ["list_orders", "create_order"]

@@ -82,6 +82,8 @@ def new_command(
 
 def _write_folder(settings: Settings, name: str, folder: str) -> Path:
     root = Path(folder).expanduser().absolute()
+    if root.is_file():
+        raise ConfigError("--folder", "", f"expected a folder; {root} is a file: write the folder that has it")
     if not root.is_dir():
         raise ConfigError(
             "--folder", "", f"expected a folder; there is no folder at {root}: make it first (mkdir -p {root})"
