@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from scripts.generated_files import write_or_check
@@ -82,8 +83,9 @@ def found_in(text: str) -> Iterator[tuple[str, set[str]]]:
                 yield prefix + test.name, ids_in(test.name, ast.get_docstring(test))
 
 
+@cache
 def shown_by() -> dict[str, list[str]]:
-    """Requirement ID to the tests that show it, in the order of files and lines."""
+    """Requirement ID to the tests that show it, in the order of files and lines; read once for each process."""
     found: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for name, ids in found_in(path.read_text("utf-8")):
