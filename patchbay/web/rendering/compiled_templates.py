@@ -6,7 +6,6 @@ templates again, which takes about a second of processor time. Where the folder 
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 from contextlib import suppress
@@ -46,9 +45,13 @@ class CompiledTemplates(BytecodeCache):
         with suppress(OSError):
             self._folder.mkdir(exist_ok=True)
             with NamedTemporaryFile(dir=self._folder, suffix=".tmp", delete=False) as file:
-                file.write(bucket.bytecode_to_string())
-                os.fchmod(file.fileno(), 0o644)
-            Path(file.name).replace(self._file(bucket))
+                part = Path(file.name)
+            try:
+                part.write_bytes(bucket.bytecode_to_string())
+                part.chmod(0o644)
+                part.replace(self._file(bucket))
+            except OSError:
+                part.unlink(missing_ok=True)
 
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
         """Return the name of the file of a template."""

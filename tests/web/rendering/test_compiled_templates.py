@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,18 @@ def test_a_page_is_served_where_no_file_can_be_written(render: Callable[..., tup
     (tmp_path / "kept").write_text("a file and not a folder")
     assert render() == ("2", True)
     assert render() == ("2", True)
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(render: Callable[..., tuple[str, bool]], tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        assert render() == ("2", True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list((tmp_path / "kept").iterdir()) == []
+    assert render() == ("2", True)
+    assert render() == ("2", False)
 
 
 def test_nothing_is_written_where_python_writes_no_compiled_modules(
