@@ -5,17 +5,21 @@ where the document gives `gene` (the very change it describes), and Context7 has
 commands go as far as the server's own answer, which is a record: a refusal today, results again if the tool returns.
 Where the document shortens an address to `mcp+uvx://...`, its BioMCP stands here. What is not a command is not here:
 forms with `<uri>`, `{server}` or `params`, and `jn http explore` and its like, which the document itself rejects.
+
+BioMCP is a large program. Each form of its address starts it as any command does; the other commands for a started
+form find it running, as with `--keep` (PATCHBAY_KEEP), which changes neither the command nor the server.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Iterator
+from copy import copy
 
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.workspace import SEARCH, Json, Workspace, launch
+from tests.cli.workspace import SEARCH, Json, Workspace, kept_programs, launch
 
 pytestmark = pytest.mark.process
 
@@ -25,18 +29,8 @@ LAUNCH = {"command": "uv", "args": ["run", "--with", "biomcp-python", "biomcp", 
 ANSWERED = (exit_codes.OK, exit_codes.FAILED)
 """The server responded. The test does not check the result, which depends on the tool and on its service."""
 
-FETCHED = [
+STARTED = [
     (f'jn inspect "{BIOMCP}"', (exit_codes.OK,), "\n  search: "),
-    (f'jn inspect "{BIOMCP}" --format json', (exit_codes.OK,), '"inputSchema"'),
-    (f'jn inspect "{BIOMCP}" --format text', (exit_codes.OK,), "Transport: stdio"),
-    (f'jn cat "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
-    (f'jn cat "{BIOMCP}&tool=search&gene=BRAF&disease=melanoma"', ANSWERED, '"tool": "search"'),
-    (f'jn cat "{BIOMCP}&tool=search&gene=EGFR"', ANSWERED, '"tool": "search"'),
-    (f'jn head "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
-    (f'jn mcp tools "{BIOMCP}"', (exit_codes.OK,), '"name": "search"'),
-    (f'jn mcp schema "{BIOMCP}" search', (exit_codes.OK,), '"inputSchema"'),
-    (f'jn mcp hash "{BIOMCP}"', (exit_codes.OK,), "\n"),
-    (f'jn profile explore "{BIOMCP}"', (exit_codes.OK,), '"discoverable"'),
     ('jn cat "mcp+npx://@upstash/context7-mcp@latest?tool=search&library=fastapi"', ANSWERED, "search"),
     (
         'jn cat "mcp://biomcp?launcher=uvx&package=biomcp-python&command=run&tool=search&gene=BRAF"',
@@ -51,44 +45,81 @@ FETCHED = [
     ),
     ('jn inspect "@biomcp"', (exit_codes.OK,), "\n  search: "),
 ]
-"""The command, how it ends, and what it writes."""
+"""The command, how it ends, and what it writes; each command starts its server."""
+
+KEPT = [
+    (f'jn inspect "{BIOMCP}" --format json', (exit_codes.OK,), '"inputSchema"'),
+    (f'jn inspect "{BIOMCP}" --format text', (exit_codes.OK,), "Transport: stdio"),
+    (f'jn cat "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
+    (f'jn cat "{BIOMCP}&tool=search&gene=BRAF&disease=melanoma"', ANSWERED, '"tool": "search"'),
+    (f'jn cat "{BIOMCP}&tool=search&gene=EGFR"', ANSWERED, '"tool": "search"'),
+    (f'jn head "{BIOMCP}&tool=search&gene=BRAF"', ANSWERED, '"tool": "search"'),
+    (f'jn mcp tools "{BIOMCP}"', (exit_codes.OK,), '"name": "search"'),
+    (f'jn mcp schema "{BIOMCP}" search', (exit_codes.OK,), '"inputSchema"'),
+    (f'jn mcp hash "{BIOMCP}"', (exit_codes.OK,), "\n"),
+    (f'jn profile explore "{BIOMCP}"', (exit_codes.OK,), '"discoverable"'),
+]
+"""The same for commands that use the BioMCP that an earlier one of them started."""
 
 
-@pytest.fixture
-def registry(workspace: Workspace) -> Path:
-    """The document's presets and its minimal profile."""
+@pytest.fixture(scope="module")
+def fetching(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The document's presets and its minimal profile. The packages of a program are put into its folder once."""
+    workspace = Workspace(tmp_path_factory.mktemp("fetching"))
     workspace.profile("biomcp", LAUNCH)
     place = workspace.work / ".jn"
     place.mkdir()
     row = {"launcher": "uvx", "package": "biomcp-python", "command": "biomcp", "args": ["run"]}
     (place / "mcp-launchers.json").write_text(json.dumps({"biomcp": row}))
-    return place
+    return workspace
 
 
-@pytest.mark.parametrize(("line", "codes", "shown"), FETCHED, ids=[row[0] for row in FETCHED])
+@pytest.fixture(scope="module")
+def keeping(fetching: Workspace) -> Iterator[Workspace]:
+    """The same folder, where commands leave their program running for the next command."""
+    workspace = copy(fetching)
+    workspace.environment = {"PATCHBAY_KEEP": "1"}
+    with kept_programs(workspace):
+        yield workspace
+
+
+@pytest.mark.parametrize(("line", "codes", "shown"), STARTED, ids=[row[0] for row in STARTED])
 def test_a_command_for_a_fetched_server_runs_as_written(
-    workspace: Workspace, registry: Path, line: str, codes: tuple[int, ...], shown: str
+    fetching: Workspace, line: str, codes: tuple[int, ...], shown: str
 ) -> None:
     """JN-22 to JN-24, JN-32, JN-36, JN-55, JN-63, JN-69."""
+    check(fetching, line, codes, shown)
+
+
+@pytest.mark.parametrize(("line", "codes", "shown"), KEPT, ids=[row[0] for row in KEPT])
+def test_a_command_for_a_running_fetched_server_runs_as_written(
+    keeping: Workspace, line: str, codes: tuple[int, ...], shown: str
+) -> None:
+    """JN-22, JN-23, JN-32, JN-36, JN-55, JN-63."""
+    check(keeping, line, codes, shown)
+
+
+def check(workspace: Workspace, line: str, codes: tuple[int, ...], shown: str) -> None:
+    """Run a command; check how it ends and what it writes."""
     ended = workspace.quick(line)
     assert ended.code in codes, ended
     assert shown in ended.out, ended
     assert "Traceback" not in ended.err
 
 
-def test_the_output_of_a_fetched_server_is_written_to_files_as_documented(workspace: Workspace) -> None:
+def test_the_output_of_a_fetched_server_is_written_to_files_as_documented(keeping: Workspace) -> None:
     """JN-38, JN-63: the same exploration as `jn mcp explore "..."`, and the whole pipeline of the usage examples.
 
     JN-C16: `filter` is plain jq, so this expression gives a boolean per record, and those are what the file holds.
     """
-    ended = workspace.run(f'jn mcp explore "{BIOMCP}" > schema.json')
+    ended = keeping.run(f'jn mcp explore "{BIOMCP}" > schema.json')
     assert ended.code == exit_codes.OK, ended
-    explored = json.loads((workspace.work / "schema.json").read_text())
+    explored = json.loads((keeping.work / "schema.json").read_text())
     assert "search" in {tool["name"] for tool in explored["discoverable"]["tools"]}
     called = f'jn cat "{BIOMCP}&tool=search&gene=BRAF"'
-    ended = workspace.run(f"{called} | jn filter '.text | contains(\"Phase 3\")' | jn put results.json")
+    ended = keeping.run(f"{called} | jn filter '.text | contains(\"Phase 3\")' | jn put results.json")
     assert ended.code in ANSWERED, ended
-    found = json.loads((workspace.work / "results.json").read_text())
+    found = json.loads((keeping.work / "results.json").read_text())
     assert found
     assert all(isinstance(value, bool) for value in found)
 

@@ -12,11 +12,13 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import chdir
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from patchbay.cli import jn, main
+from patchbay.client.kept.connection import ask
 from tests.checkout import ROOT
 
 CHANGING = Path(__file__).with_name("changing.py")
@@ -182,3 +185,17 @@ def launch(address: str) -> Json:
     """The launch fields of a profile for an address of `serve`."""
     words = shlex.split(address.removeprefix("mcp+stdio:"))
     return {"command": words[0], "args": words[1:], "transport": "stdio"}
+
+
+@contextmanager
+def kept_programs(workspace: Workspace) -> Iterator[None]:
+    """Give a workspace a short folder for the sockets of kept programs; their background processes end afterwards."""
+    runtime = Path(tempfile.mkdtemp(prefix="kept"))
+    workspace.environment["XDG_RUNTIME_DIR"] = str(runtime)
+    try:
+        yield
+    finally:
+        for place in runtime.rglob("*.socket"):
+            with suppress(OSError):
+                ask(place, "stop")
+        shutil.rmtree(runtime)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from patchbay.client.kept import starting
 from patchbay.client.kept.connection import KeptConnection, ask
 from patchbay.client.kept.places import NotKept, is_of_this_user, open_folder
 from patchbay.client.kept.starting import list_places, open_kept
-from tests.cli.workspace import CHANGING, COUNT, Workspace
+from tests.cli.workspace import CHANGING, COUNT, Workspace, kept_programs
 from tests.waiting import until
 
 STARTED = "start"
@@ -32,13 +30,8 @@ STARTED = "start"
 @pytest.fixture
 def kept(workspace: Workspace) -> Iterator[Workspace]:
     """A workspace with a short folder for the sockets; all its background processes end with the test."""
-    runtime = Path(tempfile.mkdtemp(prefix="kept"))
-    workspace.environment["XDG_RUNTIME_DIR"] = str(runtime)
-    yield workspace
-    for place in runtime.rglob("*.socket"):
-        with suppress(OSError):
-            ask(place, "stop")
-    shutil.rmtree(runtime)
+    with kept_programs(workspace):
+        yield workspace
 
 
 def starts(workspace: Workspace) -> int:
