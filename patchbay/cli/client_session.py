@@ -165,7 +165,7 @@ class _LocalServers:
         """Return the names of the servers of this hub; none when its data cannot be read."""
         directory = import_module("patchbay.cli.server_directory")
         with suppress(PatchbayError, OSError):
-            return [row["name"] for row in directory.list_servers(self.settings, self._running)]
+            return list(directory.list_names(self.settings, self._running))
         return []
 
     def open(self, target: Local, connect: Callable[..., Connection]) -> Connection:

@@ -15,6 +15,7 @@ from typing import Any
 from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.needed_servers import NeededServers
 from patchbay.catalogue.servers.rows import name_problem
 from patchbay.catalogue.servers.server import Server
 from patchbay.catalogue.watching.settling import ending_of, is_temporary
@@ -50,6 +51,14 @@ def list_servers(settings: Settings, hub: RunningHub | None) -> list[dict[str, A
         return [summarize_server(server, settings) for server in sorted(catalogue.all(), key=lambda one: one.name)]
 
 
+def list_names(settings: Settings, hub: RunningHub | None) -> list[str]:
+    """Return the names of all servers, in order. Raises what `list_servers` raises."""
+    if hub is not None:
+        return sorted(hub.servers())
+    with opened_catalogue(settings, needed=NeededServers(())) as catalogue:
+        return sorted(server.name for server in catalogue.all())
+
+
 def list_unserved(settings: Settings) -> dict[str, str]:
     """Return the files of the servers folder that are no servers, because of their names, each with the reason."""
     try:
@@ -69,7 +78,7 @@ def read_server(settings: Settings, hub: RunningHub | None, name: str) -> dict[s
         if found is None:
             raise unknown_name(name, list(hub.servers()))
         return found
-    with opened_catalogue(settings) as catalogue:
+    with opened_catalogue(settings, needed=NeededServers([name])) as catalogue:
         return describe_server(find_server(catalogue, name), settings)
 
 
@@ -111,9 +120,12 @@ def unknown_name(name: str, known: list[str]) -> UnknownServer:
 
 
 @contextmanager
-def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Catalogue]:
+def opened_catalogue(
+    settings: Settings, is_change: bool = False, needed: NeededServers | None = None
+) -> Iterator[Catalogue]:
     """Load the servers of the store and of the servers folder, without connections to mounted servers.
 
+    The transforms of servers that are not `needed` do not run, so that their lists are incomplete; the default is all.
     A data folder that no hub has used stays as it is, unless the block changes it. Raises ReadOnly for a change of a
     hub that was booted read-only.
     """
@@ -130,7 +142,8 @@ def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Ca
         worker_pool = WorkerPool(used.hosts)
         stack.callback(worker_pool.close)
         handlers = Handlers(worker_pool, used.isolation, used.memory, used.folder_of, used.writes)
-        catalogue = Catalogue(store, used, handlers=handlers, connections=_make_connections(store, used))
+        connections = _make_connections(store, used)
+        catalogue = Catalogue(store, used, handlers=handlers, connections=connections, needed=needed)
         stack.callback(catalogue.close)
         catalogue.read_folder()
         yield catalogue

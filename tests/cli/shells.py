@@ -1,5 +1,7 @@
 """Real shells that complete words of `patchbay` and `jn`: bash by its variables, zsh and fish on a terminal.
 
+What a program answers a shell is also read without the shell, in this process, which takes a fraction of the time.
+
 On a terminal, a line with Tab and Enter is typed as a person does; a function in place of the program notes the words
 that the shell gives it, so that a test sees how the shell reads what was completed.
 """
@@ -14,11 +16,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from patchbay.cli.commands.client import jn
 from patchbay.cli.commands.patchbay import main
 from tests.waiting import BOUND, until
 
@@ -81,6 +85,23 @@ def run_bash(folder: Path, script: str, *arguments: str, **variables: str) -> st
 def ask_bash(folder: Path, line: str) -> list[str]:
     """What bash offers at the end of a line."""
     return run_bash(folder, ASK_BASH, line).split()
+
+
+def ask_program(folder: Path, line: str) -> list[str]:
+    """The words that the program gives the function for bash at the end of a line."""
+    answer = answer_shell(folder, "bash", line.split()[0], f"{line}.", "-1", COMP_BREAKS="=:")
+    return [one.removeprefix("plain,") for one in answer.splitlines() if one.startswith("plain,")]
+
+
+def answer_shell(folder: Path, shell: str, name: str, words: str, current: str, **variables: str) -> str:
+    """What a program prints for a shell; `words` and `current` are the variables that the shell's script sets."""
+    asked = {"COMP_WORDS": words, "COMP_CWORD": current, f"_{name.upper()}_COMPLETE": f"{shell}_complete"}
+    with chdir(folder):
+        answered = CliRunner().invoke(
+            {"patchbay": main, "jn": jn}[name], [], env=environment(folder) | asked | variables, prog_name=name
+        )
+    assert answered.exit_code == 0, answered
+    return answered.stdout
 
 
 def type_lines(shell: str, folder: Path, lines: Sequence[str]) -> list[list[str]]:

@@ -21,7 +21,7 @@ from patchbay.catalogue.operating.removal import list_removed
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_files import read_only_settings
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
-from patchbay.cli.server_directory import list_servers, read_server
+from patchbay.cli.server_directory import list_names, read_server
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 from patchbay.store import Store
@@ -38,9 +38,7 @@ MAX_VALUES = 500
 
 def find_server_names(context: click.Context) -> list[str]:
     """Return the names of all servers."""
-    return _quietly(
-        context, lambda settings: [row["name"] for row in list_servers(settings, find_running_hub(settings))]
-    )
+    return _quietly(context, lambda settings: list_names(settings, find_running_hub(settings)))
 
 
 def find_removed_names(context: click.Context) -> list[str]:

@@ -14,7 +14,7 @@ from patchbay.cid import cid_of
 from patchbay.cli.completion.hub_values import MAX_VALUES, list_arguments
 from patchbay.stores import open_store
 from tests.cli.servers.commands import run_command
-from tests.cli.shells import ask_bash, write_script
+from tests.cli.shells import ask_bash, ask_program, write_script
 from tests.serving.running import Hub, running
 
 
@@ -36,9 +36,9 @@ def test_names_of_rooms_are_offered_to_each_command_but_the_one_that_makes_a_roo
     for name in ("demo", "den", "team"):
         assert run_command(folder, "room", "create", name).code == 0
     assert ask_bash(folder, "patchbay room join de") == ["demo", "den"]
-    assert ask_bash(folder, "patchbay room remove t") == ["team"]
-    assert ask_bash(folder, "patchbay room announce demo mcp+python://x.py --room te") == ["team"]
-    assert ask_bash(folder, "patchbay room create de") == []
+    assert ask_program(folder, "patchbay room remove t") == ["team"]
+    assert ask_program(folder, "patchbay room announce demo mcp+python://x.py --room te") == ["team"]
+    assert ask_program(folder, "patchbay room create de") == []
 
 
 @pytest.mark.process
@@ -52,36 +52,35 @@ def test_calls_that_wait_for_an_approval_are_offered_and_decided_ones_are_not(hu
         )
     finally:
         store.close()
-    assert sorted(ask_bash(folder, "patchbay approvals approve ")) == sorted([first, second])
+    assert sorted(ask_program(folder, "patchbay approvals approve ")) == sorted([first, second])
     assert run_command(folder, "approvals", "refuse", first).code == 0
-    assert ask_bash(folder, "patchbay approvals refuse ") == [second]
+    assert ask_program(folder, "patchbay approvals refuse ") == [second]
 
 
 @pytest.mark.process
 def test_tools_of_a_toolset_are_offered_by_server_and_by_their_names_there(hub: Hub, folder: Path) -> None:
     """Issue 54: a toolset is made without knowing the names by heart."""
-    assert ask_bash(folder, "patchbay toolset new release jq/ke") == ["jq/keys"]
-    assert ask_bash(folder, "patchbay toolset new release jq.ke") == ["jq.keys"]
-    assert ask_bash(folder, "patchbay toolset new release markd") == ["markdown/"]
+    assert ask_program(folder, "patchbay toolset new release jq/ke") == ["jq/keys"]
+    assert ask_program(folder, "patchbay toolset new release jq.ke") == ["jq.keys"]
+    assert ask_program(folder, "patchbay toolset new release markd") == ["markdown/"]
     assert run_command(folder, "toolset", "new", "release", "jq.keys", "markdown.headings").code == 0
     assert run_command(folder, "toolset", "rename", "release", "keys", "members").code == 0
-    assert ask_bash(folder, "patchbay toolset add release markdown/con") == ["markdown/convert"]
+    assert ask_program(folder, "patchbay toolset add release markdown/con") == ["markdown/convert"]
     for command in ("remove", "rename", "set"):
-        assert ask_bash(folder, f"patchbay toolset {command} release me") == ["members"], command
+        assert ask_program(folder, f"patchbay toolset {command} release me") == ["members"], command
 
 
 @pytest.mark.process
 def test_arguments_of_a_prompt_are_offered(hub: Hub, folder: Path) -> None:
-    assert ask_bash(folder, "patchbay prompt markdown dr") == ["draft"]
+    assert ask_program(folder, "patchbay prompt markdown dr") == ["draft"]
     assert ask_bash(folder, "patchbay prompt markdown draft to") == ["topic=", "tone="]
-    assert ask_bash(folder, "patchbay prompt /mcp/markdown draft top") == ["topic="]
+    assert ask_program(folder, "patchbay prompt /mcp/markdown draft top") == ["topic="]
 
 
 @pytest.mark.process
 def test_completion_without_a_hub_makes_no_data_folder(tmp_path: Path) -> None:
-    write_script(tmp_path, "bash")
     for words in ("key revoke ", "people remove ", "restore ", "rollback notes ", "room join ", "approvals refuse "):
-        assert ask_bash(tmp_path, f"patchbay {words}") == []
+        assert ask_program(tmp_path, f"patchbay {words}") == []
     assert not (tmp_path / "data").exists()
 
 

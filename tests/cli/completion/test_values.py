@@ -1,4 +1,8 @@
-"""Shell completion by real shells: servers, addresses, tools, arguments and their values (issue 47 item 4)."""
+"""Shell completion: servers, addresses, tools, arguments and their values (issue 47 item 4).
+
+Real shells show what a shell asks and how it reads an answer. What the program answers for each command is asked of it
+without a shell.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,17 @@ from patchbay.cli.commands.client import jn
 from patchbay.cli.commands.patchbay import main
 from patchbay.cli.completion.values import _fitting
 from patchbay.stores import open_store
-from tests.cli.shells import ASK_BASH, ask_bash, environment, program, run_bash, type_lines, write_script
+from tests.cli.shells import (
+    ASK_BASH,
+    answer_shell,
+    ask_bash,
+    ask_program,
+    environment,
+    program,
+    run_bash,
+    type_lines,
+    write_script,
+)
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
@@ -92,10 +106,12 @@ SINGLE_VALUES = {
 }
 
 TYPED = """
-printf '\\0'
-for one in "${COMPREPLY[@]}"; do eval "printf '%s\\\\0' $3$one$3"; done
+for mark in '' "'" '"'; do
+    printf '\\n\\0'
+    for one in "${COMPREPLY[@]}"; do eval "printf '%s\\\\0' $mark$one$mark"; done
+done
 """
-"""Give bash each offered word, with a quotation mark around it or not, as a person does with Enter."""
+"""Give bash each offered word, alone and with each quotation mark around it, as a person does with Enter."""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +150,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("line", "offered"),
     [
         ("patchbay show no", ["notes"]),
+        ("patchbay call /mcp/notes search kind=b", ["book", "bulletin"]),
+        ("patchbay call /mcp/single reads kind=", ["@@servers/notes.py"]),
+        ("patchbay call notes/sea", ["notes/seal", "notes/search"]),
+        ("jn call /mcp/notes sear", ["search"]),
+        ("jn call @shelf/find genre=p", ["poem", "prose"]),
+        ("patchbay people withdraw ", ["eve@example.org"]),
+        ("patchbay rollb", ["rollback"]),
+        ("patchbay show --js", ["--json"]),
+    ],
+)
+def test_bash_is_offered_names_tools_arguments_and_values(folder: Path, line: str, offered: list[str]) -> None:
+    """Each form of a word: bash splits some of them."""
+    assert sorted(ask_bash(folder, line)) == offered
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("patchbay show no", ["notes"]),
         ("patchbay logs no", ["notes"]),
         ("patchbay remove no", ["notes"]),
         ("patchbay restart no", ["notes"]),
@@ -146,54 +181,41 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("jn call /mcp/no", ["/mcp/notes"]),
         ("patchbay call no", ["notes"]),
         ("patchbay call notes sear", ["search"]),
-        ("patchbay call notes/sea", ["notes/seal", "notes/search"]),
         ("patchbay call notes search kind=b", ["book", "bulletin"]),
         ("patchbay inspect no", ["notes"]),
         ("jn cat /mcp/notes/sea", ["/mcp/notes/seal", "/mcp/notes/search"]),
         ("patchbay call /mcp/notes ", ["seal", "search"]),
-        ("jn call /mcp/notes sear", ["search"]),
         ("patchbay call /mcp/notes search ", ["kind=", "loud="]),
         ("patchbay call /mcp/notes search kind=book l", ["loud="]),
-        ("patchbay call /mcp/notes search kind=b", ["book", "bulletin"]),
         ("jn call /mcp/notes search loud=", ["false", "true"]),
         ("patchbay diff notes ", ["1", "2", "3"]),
-        ("patchbay call /mcp/single reads kind=", ["@@servers/notes.py"]),
         ("jn call shelf ", ["find", "lend"]),
         ("jn call @shelf ", ["find", "lend"]),
         ("jn mcp schema @shelf l", ["lend"]),
         ("jn call sh", ["shelf"]),
         ("jn call @shelf find ", ["genre=", "text="]),
-        ("jn call @shelf/find genre=p", ["poem", "prose"]),
         ("patchbay key revoke ", ["ann-laptop", "robot"]),
         ("patchbay people remove ", ["ann", "bob"]),
         ("patchbay invite a", ["ann"]),
-        ("patchbay people withdraw ", ["eve@example.org"]),
-        ("patchbay rollb", ["rollback"]),
-        ("patchbay show --js", ["--json"]),
+        ("patchbay show zzz", []),
+        ("patchbay call /mcp/zzz ", []),
     ],
 )
-def test_bash_is_offered_names_tools_arguments_and_values(folder: Path, line: str, offered: list[str]) -> None:
-    assert sorted(ask_bash(folder, line)) == offered
-
-
-def test_completion_of_what_is_not_there_offers_nothing(folder: Path) -> None:
-    assert ask_bash(folder, "patchbay show zzz") == []
-    assert ask_bash(folder, "patchbay call /mcp/zzz ") == []
+def test_the_program_offers_names_tools_arguments_and_values(folder: Path, line: str, offered: list[str]) -> None:
+    """Nothing for what is not there."""
+    assert sorted(ask_program(folder, line)) == offered
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_bash_reads_an_offered_value_as_the_server_wrote_it(folder: Path, locale: str) -> None:
-    """A value of a mounted server is text, whatever its characters mean to a shell; CWE-78."""
-    printed = run_bash(folder, ASK_BASH + TYPED, "patchbay call /mcp/picks pick kind=", "", LC_ALL=locale)
-    assert printed.split("\0")[1:-1] == list(HOSTILE.values())
-    assert not (folder / "ran").exists()
+    """A value of a mounted server is text, whatever its characters mean to a shell; CWE-78.
 
-
-@pytest.mark.parametrize("mark", ["'", '"'])
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_a_value_after_an_opening_quotation_mark_runs_nothing(folder: Path, mark: str, locale: str) -> None:
-    printed = run_bash(folder, ASK_BASH + TYPED, "patchbay call /mcp/picks pick kind=", mark, LC_ALL=locale)
-    assert "touch" in printed
+    After an opening quotation mark it may be another text, but runs nothing either.
+    """
+    printed = run_bash(folder, ASK_BASH + TYPED, "patchbay call /mcp/picks pick kind=", LC_ALL=locale)
+    _, alone, *marked = printed.split("\n\0")
+    assert alone.split("\0")[:-1] == list(HOSTILE.values())
+    assert len(marked) == 2 and all("touch" in words for words in marked)
     assert not (folder / "ran").exists()
 
 
@@ -242,22 +264,16 @@ def test_a_value_after_an_opening_quotation_mark_runs_nothing_in_zsh_and_fish(fo
 @pytest.mark.parametrize("name", ["patchbay", "jn"])
 def test_zsh_and_fish_are_offered_the_values_with_the_name_of_the_argument(folder: Path, shell: str, name: str) -> None:
     """As the scripts of these shells ask: the words so far, and the one that is typed."""
-    typed = "kind=b"
-    words = f"{name} call /mcp/notes search {typed}"
-    asked = {"COMP_WORDS": words, "COMP_CWORD": typed if shell == "fish" else "4"}
-    if shell == "fish":
-        asked["COMP_WORDS"] = words.removesuffix(typed)
-    own = environment(folder) | asked | {f"_{name.upper()}_COMPLETE": f"{shell}_complete"}
-    ended = subprocess.run([program(name)], env=own, cwd=folder, capture_output=True, text=True, timeout=BOUND)
-    assert "kind=book" in ended.stdout and "kind=bulletin" in ended.stdout and "film" not in ended.stdout
+    words, typed = f"{name} call /mcp/notes search ", "kind=b"
+    asked = (words, typed) if shell == "fish" else (words + typed, "4")
+    printed = answer_shell(folder, shell, name, *asked)
+    assert "kind=book" in printed and "kind=bulletin" in printed and "film" not in printed
 
 
 @pytest.mark.parametrize(("shell", "lines"), [("zsh", 3), ("fish", 1)])
 def test_zsh_and_fish_get_no_value_that_looks_like_several_answers(folder: Path, shell: str, lines: int) -> None:
-    asked = {"COMP_WORDS": "patchbay call /mcp/picks pick kind=", "COMP_CWORD": "kind=" if shell == "fish" else "4"}
-    own = environment(folder) | asked | {"_PATCHBAY_COMPLETE": f"{shell}_complete"}
-    ended = subprocess.run([program("patchbay")], env=own, cwd=folder, stdout=subprocess.PIPE, timeout=BOUND)
-    printed = ended.stdout.decode().splitlines()
+    current = "kind=" if shell == "fish" else "4"
+    printed = answer_shell(folder, shell, "patchbay", "patchbay call /mcp/picks pick kind=", current).split("\n")[:-1]
     assert len(printed) == lines * len(HOSTILE)
     assert not any("other" in line for line in printed)
 

@@ -11,6 +11,7 @@ import pytest
 from patchbay import exit_codes
 from patchbay.catalogue.operating.removal import DELETED
 from tests.cli.servers.commands import run_command
+from tests.cli.shells import ask_program
 
 
 def state(folder: Path, name: str) -> str | None:
@@ -263,3 +264,33 @@ def test_a_missing_module_is_shown_once_with_the_lines_that_add_it(tmp_path: Pat
     shown = run_command(tmp_path, "show", "web").out
     assert shown.count("no module no_such_module_q7 is installed") == 1
     assert '           # /// script\n           # dependencies = ["no_such_module_q7"]\n           # ///\n' in shown
+
+
+NOTED = """
+def generate_tools(server_name, context):
+    with open({path!r}, "a") as file:
+        file.write(server_name + "\\n")
+    return [{{"name": "shout", "function": "talk"}}]
+"""
+"""A transform that notes its run."""
+
+
+def test_a_command_about_one_server_runs_the_transforms_of_that_server_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is completed runs none: a person waits for it at each Tab."""
+    written = tmp_path / "written"
+    written.mkdir()
+    monkeypatch.setenv("PATCHBAY_WRITES", str(written))
+    transforms = tmp_path / "servers" / "transforms"
+    transforms.mkdir(parents=True)
+    (transforms / "noted.py").write_text(NOTED.format(path=str(written / "ran")))
+    for name in ("first", "second"):
+        (tmp_path / "servers" / f"{name}.py").write_text("def talk() -> str:\n    return 'hi'\n")
+        config = {"tools_transform_cid": "transforms/noted.py"}
+        (tmp_path / "servers" / f"{name}.mcp.json").write_text(json.dumps(config))
+    assert ask_program(tmp_path, "patchbay show fir") == ["first"]
+    assert not (written / "ran").exists()
+    shown = run_command(tmp_path, "show", "first", "--json")
+    assert {tool["name"] for tool in json.loads(shown.out)["tools"]} >= {"shout"}
+    assert set((written / "ran").read_text().split()) == {"first"}
