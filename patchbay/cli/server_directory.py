@@ -99,6 +99,12 @@ def find_server(catalogue: Catalogue, name: str) -> Server:
     return found
 
 
+def check_name(settings: Settings, name: str) -> None:
+    """Do as `check_known`, without a running hub."""
+    with opened_catalogue(settings, needed=NeededServers(())) as catalogue:
+        find_server(catalogue, name)
+
+
 def check_known(hub: RunningHub, name: str) -> dict[str, Any]:
     """Return the summary of a server of a running hub. Raises UnknownServer with similar names."""
     servers = hub.servers()

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from patchbay.cli.running_hub import find_hub_address, load_hub_settings
-from patchbay.cli.server_directory import find_server, opened_catalogue
+from patchbay.cli.server_directory import check_name
 from patchbay.client.applications.applications import APPLICATIONS, Machine, find_machine
 from patchbay.settings import Settings, whole_environment
 
@@ -43,5 +43,4 @@ def complete_source(context: click.Context, parameter: click.Parameter, incomple
 
 def check_server(settings: Settings, server: str) -> None:
     """Raise UnknownServer, with similar names, when the hub has no server of this name (`name` or `name@cid`)."""
-    with opened_catalogue(settings) as catalogue:
-        find_server(catalogue, server.partition("@")[0])
+    check_name(settings, server.partition("@")[0])

@@ -12,7 +12,7 @@ from patchbay.cli.completion.values import complete_removed, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.options import with_hub
 from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
-from patchbay.cli.server_directory import check_known, find_server, opened_catalogue
+from patchbay.cli.server_directory import check_known, check_name, opened_catalogue
 from patchbay.cli.terminal.failures import exit_on_error
 from patchbay.cli.terminal.messages import quote_word
 from patchbay.errors import ConfigError, InvalidParams
@@ -72,8 +72,7 @@ def _check_known(settings: Settings, hub: RunningHub | None, name: str) -> None:
         if not find_files(settings.servers, name):
             check_known(hub, name)
         return
-    with opened_catalogue(settings) as catalogue:
-        find_server(catalogue, name)
+    check_name(settings, name)
 
 
 def _confirm(name: str, yes: bool) -> None:
