@@ -7,16 +7,29 @@ BioMCP is inspected in test_document_commands.py.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.workspace import Workspace
+from tests.cli.workspace import Workspace, kept_programs
 
 pytestmark = pytest.mark.process
 
 TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
 EVERYTHING = "mcp+npx://@modelcontextprotocol/server-everything"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of all commands, so that the packages of a program are put into its own folder once."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, data: Path) -> Workspace:
+    """A folder and a home of this test."""
+    return Workspace(tmp_path, {"PATCHBAY_DATA": str(data)})
 
 
 def test_the_time_server_is_inspected(workspace: Workspace) -> None:
@@ -57,18 +70,23 @@ def test_context7_is_inspected(workspace: Workspace) -> None:
 
 
 def test_the_everything_server_is_called_read_and_prompted(workspace: Workspace) -> None:
-    """JN-2 to JN-4, JN-13, JN-71: tools, resources, prompts, over a profile made of the address."""
-    assert workspace.quick(f'jn profile new mcp everything "{EVERYTHING}"').code == exit_codes.OK
-    sum_of = workspace.quick("jn call @everything get-sum a=2 b=40")
-    assert (sum_of.code, sum_of.err) == (exit_codes.OK, "")
-    assert "42" in sum_of.records[0]["text"]
-    image = workspace.quick("jn cat @everything/get-tiny-image").records
-    assert any(row.get("mimeType") == "image/png" and row["blob"] for row in image)
-    listed = workspace.quick('jn head -n 1 "@everything?list=resources"').records
-    assert "text" in workspace.quick(f'jn read @everything "{listed[0]["uri"]}"').records[0]
-    prompted = workspace.quick("jn prompt @everything args-prompt city=Berlin state=Berlin").records
-    assert (prompted[0]["type"], "Berlin" in prompted[0]["text"]) == ("prompt_message", True)
-    assert workspace.quick("jn profile validate @everything").code == exit_codes.OK
+    """JN-2 to JN-4, JN-13, JN-71: tools, resources, prompts, over a profile made of the address.
+
+    The commands share one server that is left running.
+    """
+    workspace.environment["PATCHBAY_KEEP"] = "1"
+    with kept_programs(workspace):
+        assert workspace.quick(f'jn profile new mcp everything "{EVERYTHING}"').code == exit_codes.OK
+        sum_of = workspace.quick("jn call @everything get-sum a=2 b=40")
+        assert (sum_of.code, sum_of.err) == (exit_codes.OK, "")
+        assert "42" in sum_of.records[0]["text"]
+        image = workspace.quick("jn cat @everything/get-tiny-image").records
+        assert any(row.get("mimeType") == "image/png" and row["blob"] for row in image)
+        listed = workspace.quick('jn head -n 1 "@everything?list=resources"').records
+        assert "text" in workspace.quick(f'jn read @everything "{listed[0]["uri"]}"').records[0]
+        prompted = workspace.quick("jn prompt @everything args-prompt city=Berlin state=Berlin").records
+        assert (prompted[0]["type"], "Berlin" in prompted[0]["text"]) == ("prompt_message", True)
+        assert workspace.quick("jn profile validate @everything").code == exit_codes.OK
 
 
 def test_the_everything_server_asks_and_is_answered(workspace: Workspace) -> None:
