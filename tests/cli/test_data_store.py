@@ -23,7 +23,7 @@ def test_a_problem_of_the_data_folder_is_wrong_usage(problem: Exception) -> None
 def test_a_reader_that_is_gone_ends_the_command_without_a_sentence(workspace: Workspace) -> None:
     """`patchbay key list | true` is not a problem of the data folder."""
     for number in range(3):
-        assert workspace.run(f"patchbay key new robot{number}").code == 0
+        assert workspace.quick(f"patchbay key new robot{number}").code == 0
     ended = workspace.run("(while true; do patchbay key list || { echo $? >&2; break; }; done) | true")
     assert ended.err.strip() == str(exit_codes.UNREAD)
     assert Path(workspace.folder / "data").is_dir()

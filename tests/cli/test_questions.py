@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 from typing import Any
 
@@ -27,13 +28,13 @@ SCHEMA = {
 
 def line(workspace: Workspace, method: str, params: Any, flags: str = "") -> str:
     """The command that has the server ask this."""
-    (workspace.work / "ask.json").write_text(json.dumps({"method": method, "params": params}))
-    return f"jn call --era legacy {flags} '{workspace.serve({'name': 'ask'})}' ask --args \"$(cat ask.json)\""
+    arguments = shlex.quote(json.dumps({"method": method, "params": params}))
+    return f"jn call --era legacy {flags} '{workspace.serve({'name': 'ask'})}' ask --args {arguments}"
 
 
 def asked(workspace: Workspace, flags: str = "", schema: Any = SCHEMA, **params: Any) -> tuple[Any, str]:
     """The answer to the server and the text on standard error, without a terminal."""
-    ended = workspace.run(
+    ended = workspace.quick(
         line(workspace, "elicitation/create", {"message": "Who?", "requestedSchema": schema, **params}, flags)
     )
     assert ended.code == exit_codes.OK, ended.err
@@ -120,14 +121,14 @@ def test_sampling_is_refused_unless_a_flag_answers(workspace: Workspace) -> None
     """JN-71: the refusal is an error for the server and a sentence for the person."""
     content = {"type": "text", "text": "The capital of France?"}
     params = {"messages": [{"role": "user", "content": content}], "maxTokens": 9}
-    refused = workspace.run(line(workspace, "sampling/createMessage", params))
+    refused = workspace.quick(line(workspace, "sampling/createMessage", params))
     assert json.loads(refused.records[0]["text"])["code"] == -1
     assert 'The server asks for the answer of a model (sampling): "The capital of France?"' in refused.err
     assert "--sample TEXT" in refused.err
-    answered = workspace.run(line(workspace, "sampling/createMessage", params, "--sample Paris"))
+    answered = workspace.quick(line(workspace, "sampling/createMessage", params, "--sample Paris"))
     assert json.loads(answered.records[0]["text"])["content"] == {"type": "text", "text": "Paris"}
 
 
 def test_directories_are_named_to_the_server_when_some_are_given(workspace: Workspace) -> None:
-    answered = workspace.run(line(workspace, "roots/list", {}, "--root ."))
+    answered = workspace.quick(line(workspace, "roots/list", {}, "--root ."))
     assert json.loads(answered.records[0]["text"])["roots"][0]["uri"] == workspace.work.as_uri()

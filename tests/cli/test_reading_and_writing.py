@@ -137,7 +137,7 @@ def test_a_warning_begins_with_what_breaks_the_tool_in_use_and_counts_the_rest(w
 
 def test_a_closed_connection_is_reported_once(workspace: Workspace) -> None:
     (workspace.work / "ends.py").write_text("import sys; sys.stdin.readline(); sys.exit(3)\n")
-    told = workspace.run("jn inspect 'mcp+python://ends.py'").err
+    told = workspace.quick("jn inspect 'mcp+python://ends.py'").err
     assert told.lower().count("connection closed") == 1
     assert "exit code 3" in told
 
@@ -145,6 +145,6 @@ def test_a_closed_connection_is_reported_once(workspace: Workspace) -> None:
 def test_a_message_beyond_the_limit_is_reported_with_the_limit(workspace: Workspace) -> None:
     code = "import sys; sys.stdin.readline(); print('{' + ' ' * (33 << 20), end='', flush=True); sys.stdin.read()"
     (workspace.work / "large.py").write_text(code)
-    told = workspace.run("jn inspect 'mcp+python://large.py'").err
+    told = workspace.quick("jn inspect 'mcp+python://large.py'").err
     assert "it wrote a line of more than 33554432 bytes, which is the limit of one message" in told
     assert "no JSON-RPC message" not in told
