@@ -134,17 +134,22 @@ def test_an_unknown_address_is_an_error_that_names_the_schemes(context: SourceCo
         make_sources().find("ftp://x", context)
 
 
-@pytest.fixture
-def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of a third party, built and installed with its entry points into a folder on the path."""
-    project, site = tmp_path / "project", tmp_path / "site"
-    project.mkdir()
+@pytest.fixture(scope="module")
+def mail_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a package of a third party, built and installed with its entry points."""
+    project, site = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("site")
     (project / "pyproject.toml").write_text(PROJECT)
     (project / "mail_source.py").write_text(MAIL)
     command = [UV, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(site), str(project)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return site
+
+
+@pytest.fixture
+def mail(mail_package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A mailbox; the package for it is on the path."""
     (tmp_path / "box").write_text(MESSAGES)
-    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.syspath_prepend(str(mail_package))
     importlib.invalidate_caches()
     yield tmp_path / "box"
     sys.modules.pop("mail_source", None)
