@@ -69,7 +69,7 @@ def find_servers(domain: str, public: bool = False) -> list[FoundServer]:
         catalogue = _read(client, f"{origin}{CATALOGUE_PATH}", "application/ai-catalog+json, application/json")
         entries = catalogue.get("entries") if isinstance(catalogue, dict) else None
         cards = [one for one in entries or () if isinstance(one, dict) and one.get("type") == CARD_TYPE]
-        return list(_read_cards(client, origin, cards[:MAX_CARDS]))
+        return list(_read_listed_cards(client, origin, cards[:MAX_CARDS]))
 
 
 def address_of(domain: str, public: bool = False) -> str:
@@ -85,7 +85,7 @@ def address_of(domain: str, public: bool = False) -> str:
     return found[0].url if found else domain
 
 
-def _read_cards(client: ApiClient, origin: str, cards: list[dict[str, Any]]) -> Iterator[FoundServer]:
+def _read_listed_cards(client: ApiClient, origin: str, cards: list[dict[str, Any]]) -> Iterator[FoundServer]:
     seen: set[str] = set()
     for entry in cards:
         url, card = entry.get("url"), entry.get("data")
