@@ -130,10 +130,14 @@ def test_a_folder_that_is_not_there_yet_is_empty_until_it_is(tmp_path: Path) -> 
     later = tmp_path / "later"
     hub = Hub(tmp_path, {"later.json": json.dumps({"kind": "documents", "root": str(later)})})
     try:
-        assert hub.call("later", "list_documents", {}).text == "There are no documents yet."
+        for tool, arguments in (("list_documents", {}), ("search", {"query": "a"})):
+            said = hub.call("later", tool, arguments).text
+            assert "The folder of this server is not there now" in said and str(later) not in said
+        assert hub.call("later", "list_documents", {}).text.startswith("There are no documents yet. ")
         later.mkdir()
         (later / "a.md").write_text("# A")
         until(lambda: hub.call("later", "search", {"query": "*"}).result["structuredContent"]["total"], "a document")
+        assert "is not there" not in hub.call("later", "list_documents", {}).text
     finally:
         hub.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +24,7 @@ from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.paths import uri_of
 from patchbay.documents.search_results import answered, told
 from patchbay.errors import PatchbayError, ResourceNotFound, ToolFailed
-from patchbay.events import Content, Data, Pause, Progress
+from patchbay.events import Content, Data, Event, Pause, Progress
 
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)
@@ -31,6 +32,11 @@ CHANGED = "document.changed"
 """The event type of a folder."""
 
 log = logging.getLogger(__name__)
+
+NO_FOLDER = (
+    "The folder of this server is not there now; the operator of the hub finds its path on the page of the server."
+)
+"""What a list and a search say, so that an empty answer is not taken for an empty folder."""
 
 FIRST_SCAN_WAIT_SECONDS = 20.0
 """Seconds that a search waits for the first scan of the folder; then it answers from the documents indexed so far."""
@@ -50,7 +56,8 @@ def documents_handler(server: str, root: str) -> Handler:
         function = call.target["function"]
         if function in ("list_documents", "search", "paths") or not paths.is_portable(call.arguments["path"]):
             yield from _wait_for_scan(library)
-        yield from known[function](library, server, call.arguments)
+        for event in known[function](library, server, call.arguments):
+            yield _name_missing_folder(event, root) if function in ("list_documents", "search") else event
 
     return handle
 
@@ -71,6 +78,17 @@ def library_of(hub: Hub, server: str, root: str) -> Library:
 def folder_of(root: str) -> Path:
     """Return the folder that a configuration names."""
     return Path(root).expanduser()
+
+
+def _name_missing_folder(event: Event, root: str) -> Event:
+    """Return an event of a list or a search, with a sentence when the folder is not there."""
+    try:
+        is_there = folder_of(root).is_dir()
+    except OSError:
+        is_there = False
+    if is_there or not isinstance(event, Data):
+        return event
+    return replace(event, text=f"{event.text} {NO_FOLDER}")
 
 
 def _announce_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
