@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,15 +29,21 @@ def rows(ended: Ended) -> list[dict[str, object]]:
     return [json.loads(line) for line in ended.out.splitlines()]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("versions")
+    for text in (FIRST, SECOND):
+        write(folder, text)
+        assert run_command(folder, "disable", "notes").code == 0
+        assert run_command(folder, "enable", "notes").code == 0
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(made: Path, tmp_path: Path) -> Path:
     """A folder whose server notes has two versions, without a running hub."""
-    write(tmp_path, FIRST)
-    assert run_command(tmp_path, "disable", "notes").code == 0
-    assert run_command(tmp_path, "enable", "notes").code == 0
-    write(tmp_path, SECOND)
-    assert run_command(tmp_path, "disable", "notes").code == 0
-    assert run_command(tmp_path, "enable", "notes").code == 0
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
