@@ -21,6 +21,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the toolset `release`, for commands that are refused: they change nothing."""
+    folder = tmp_path_factory.mktemp("toolsets")
+    (folder / "servers").mkdir()
+    (folder / "servers" / "git.py").write_text(GIT)
+    assert run_command(folder, "toolset", "new", "release", "git.log", "git.push").code == exit_codes.OK
+    return folder
+
+
 def test_a_toolset_is_made_changed_and_shown_with_its_price(folder: Path) -> None:
     """Issue 54, item 4: without JSON; each step prints what the list costs then."""
     made = run_command(folder, "toolset", "new", "release", "git.log", "git/diff")
@@ -56,10 +66,11 @@ def test_a_toolset_is_made_changed_and_shown_with_its_price(folder: Path) -> Non
         ("new x --from-calls yesterday", "--from-calls must be a time such as 15m"),
     ],
 )
-def test_a_mistake_names_the_nearest_word(folder: Path, words: str, sentence: str) -> None:
-    run_command(folder, "toolset", "new", "release", "git.log", "git.push")
-    ended = run_command(folder, "toolset", *words.split())
+def test_a_mistake_names_the_nearest_word_and_changes_nothing(made: Path, words: str, sentence: str) -> None:
+    before = {path: path.read_bytes() for path in (made / "servers").iterdir()}
+    ended = run_command(made, "toolset", *words.split())
     assert ended.code == exit_codes.USAGE and sentence in ended.err, ended
+    assert {path: path.read_bytes() for path in (made / "servers").iterdir()} == before
 
 
 def test_a_toolset_is_made_of_what_a_key_may_call(folder: Path) -> None:
