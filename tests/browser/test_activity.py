@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.keyboard import step_to
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import SIZES, violations
+from tests.browser.test_accessible import ON_A_PHONE, violations_in_sizes
 from tests.serving.running import Hub
 from tests.waiting import until
 
@@ -153,14 +153,12 @@ def test_the_reason_of_a_failure_is_three_steps_away_by_keyboard_alone(
     tab.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_page_with_filters_has_no_violation_and_fits(browser: Browser, base: str, served: Hub, size: str) -> None:
+def test_the_page_with_filters_has_no_violation_and_fits(browser: Browser, base: str, served: Hub) -> None:
     """WCAG 2.2 AA."""
     recorded_call(base, "hostile", "fail", {"number": 0})
-    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(served)
+    tab = Tab(browser, base, **ON_A_PHONE).log_in(served)
     page = tab.open("/activity?since=1d&outcome=failed&caller=local")
-    assert "\n".join(violations(tab)) == ""
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert violations_in_sizes(tab) == []
     expect(page.get_by_label("Person or key")).to_have_value("local")
     tab.close()
 
@@ -230,17 +228,15 @@ def test_without_scripts_everything_can_be_read(browser: Browser, base: str, ser
     tab.close()
 
 
-@pytest.mark.parametrize("size", list(SIZES))
-def test_the_pages_about_calls_and_the_login_page_have_no_violation(browser: Browser, base: str, size: str) -> None:
+def test_the_pages_about_calls_and_the_login_page_have_no_violation(browser: Browser, base: str) -> None:
     """WCAG 2.2 AA."""
     record = recorded_call(base, "atelier", "steps", {"many": 2}, progress=True)
-    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True)
+    tab = Tab(browser, base, **ON_A_PHONE)
     for path in ("/activity", f"/activity/{record}", "/login", "/activity?tool=none-of-that-name"):
         page = tab.open(path)
         for summary in page.locator("main details > summary").all():
             summary.click()
-        assert violations(tab) == [], path
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        assert violations_in_sizes(tab) == [], path
     tab.close()
 
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.keyboard import step_to
 from tests.browser.screenshots import call
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import SIZES, violations
+from tests.browser.test_accessible import ON_A_PHONE, SIZES, violations_in_sizes
 from tests.many_servers import name_of, tools_of, write_servers
 from tests.serving.running import Hub, running
 
@@ -73,8 +73,7 @@ def versions(client: httpx2.Client) -> list[str]:
 
 
 def check(tab: Tab, where: str) -> None:
-    assert violations(tab) == [], where
-    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), where
+    assert violations_in_sizes(tab) == [], where
 
 
 def leads(page: Page, status: int, action: Any) -> None:
@@ -84,10 +83,9 @@ def leads(page: Page, status: int, action: Any) -> None:
     assert answer.value.status == status
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_no_later_page_has_a_violation(browser: Browser, hub: Hub, base: str, size: str) -> None:
+def test_no_later_page_has_a_violation(browser: Browser, hub: Hub, base: str) -> None:
     """Issue 17: WCAG 2.2 AA; nothing is wider than a phone."""
-    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(hub)
+    tab = Tab(browser, base, **ON_A_PHONE).log_in(hub)
     page = tab.page
     with httpx2.Client(base_url=base, timeout=60) as client:
         new, old = versions(client)[:2]
@@ -160,10 +158,9 @@ def test_a_tool_of_many_is_opened_on_a_phone_and_without_scripts(browser: Browse
     plain.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_page_of_too_many_tries_has_no_violation(browser: Browser, base: str, size: str) -> None:
+def test_the_page_of_too_many_tries_has_no_violation(browser: Browser, base: str) -> None:
     """The last of this file: for a minute, the hub refuses more wrong logins from this address."""
-    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True)
+    tab = Tab(browser, base, **ON_A_PHONE)
     statuses = (tab.page.goto(f"{base}/login?once=wrong") for _ in range(MAX_TRIES))
     assert any(answer is not None and answer.status == 429 for answer in statuses)
     check(tab, "429")
