@@ -53,7 +53,7 @@ NOT_RUN = {
 }
 """Commands that are not run here, and why."""
 
-PAGES = ("README.md", "docs/tutorial.md", "docs/recipes.md", "docs/servers.md", "docs/library.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/recipes.md", "docs/servers.md", "docs/library.md", "docs/scripts.md")
 SERVER_FILE = re.compile(r"> servers/([\w-]+)\.(?:py|sh|json) <<")
 
 
