@@ -246,7 +246,8 @@ class HttpConnection:
             response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
         has_words = 400 <= response.status_code < 500 and response.status_code != 429
         if run is not None and has_words and self._is_message(asked):
-            self.refusal = self.refusal or find_refusal_words(await _complete_refusal(response))
+            read = await _complete_refusal(response)
+            self.refusal = self.refusal or find_refusal_words(read)
 
     def _is_message(self, request: httpx2.Request) -> bool:
         """Whether a request carries a message to the server; those of a sign-in do not."""

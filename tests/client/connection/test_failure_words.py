@@ -67,6 +67,24 @@ def test_an_error_of_the_server_itself_keeps_its_words_and_gets_the_seconds_to_w
         assert not connection.closed
 
 
+def test_each_refusal_of_a_connection_has_its_own_words(serve: Callable[..., Bad]) -> None:
+    """The words of the second one may say that the session has ended."""
+    first = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "the first reason"}}'
+    refusals = iter([(first, "application/json"), (b"the second reason", "text/plain")])
+
+    def refuse(handler: Handler, body: Json) -> bool:
+        refused: bool = body["method"] == "tools/call"
+        if refused:
+            words, kind = next(refusals)
+            handler.send_bytes(words, 400, Content_Type=kind)
+        return refused
+
+    with Connection.open(Http(serve(first=refuse).url), era="legacy") as connection:
+        for reason in ("the first reason", "the second reason"):
+            with pytest.raises(McpFailure, match=reason):
+                connection.call_tool("x")
+
+
 def test_an_error_with_the_code_of_a_closed_connection_is_an_answer(serve: Callable[..., Bad]) -> None:
     """Many servers use -32000 for their own errors; the official client uses it for the end of the connection."""
 
