@@ -1,9 +1,9 @@
 """Pytest plugin: a run goes on when one of its workers ends in the middle of a test, such as by its time limit.
 
 pytest-xdist 3.8 starts another worker, and gives it also the files that the ended one had finished, and the test that
-ended it once more. The other worker then waits for a next test without end
-(https://github.com/pytest-dev/pytest-xdist/issues/1378 and pull requests 1328 and 1371). This goes with a release that
-has them.
+ended it once more. The other worker then waits for a next test without end; and the run fails when two workers are
+replaced at once (https://github.com/pytest-dev/pytest-xdist/issues/1378 and pull requests 1328, 1364 and 1371). This
+goes with a release that has them.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _reschedule(self, node: WorkerController) -> None:
             """Give a worker more to do: it runs a test when it knows the next one, or that it is the last."""
+            if node not in self.registered_collections:
+                return  # it collects its tests, and gets its first file after that
             super()._reschedule(node)
             while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
                 self._assign_work_unit(node)
