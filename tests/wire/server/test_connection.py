@@ -193,6 +193,7 @@ def test_streams_that_rest_keep_no_parser_and_no_head_and_their_connections_serv
         read_until(client, b"\r\n\r\n")
     until(lambda: parsers() == before, "no parser is left")
     assert [len(one.lines) + len(one.headers) for one in exchanges] == [0] * 20
+    until(lambda: len(resting) == 20, "the streams rest")  # the head of one arrives before it is in the list
     resting.clear()
     exchanges.clear()
     for client in clients:
@@ -200,6 +201,7 @@ def test_streams_that_rest_keep_no_parser_and_no_head_and_their_connections_serv
         client.sendall(GET)
         read_until(client, b"\r\n\r\n")
     assert len(exchanges) == 20
+    until(lambda: len(resting) == 20, "the streams rest")
     resting.clear()
 
 
