@@ -114,7 +114,7 @@ def test_only_valid_texts_are_scopes(text: str, good: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=3000)
 @given(documents, principals, st.sampled_from(ACTIONS), st.sampled_from(SERVERS), st.data())
 def test_decisions_agree_with_an_independent_account(
     document: Any, who: Principal, action: str, server: str, data: st.DataObject

@@ -53,7 +53,7 @@ class Place:
         return self.hubs[0]
 
     def command(self, *arguments: str) -> str:
-        """Run a command of the operator in this process, which is none of a hub; return its output."""
+        """Run a command of the operator in this process, which runs no hub; return its output."""
         ended = run_command(self.hub.folder, *arguments, variables=self.environment)
         assert ended.code == 0, ended.err
         return ended.out.strip()

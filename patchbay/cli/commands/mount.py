@@ -27,6 +27,7 @@ from patchbay.cli.programs.rights import SETTINGS, take_fields, with_program_rig
 from patchbay.cli.secret_storing import ask_for_missing, hide_literals, note_unstored, store_secrets
 from patchbay.cli.terminal.messages import quote_word
 from patchbay.client.addresses.cards import address_of, is_domain
+from patchbay.client.addresses.launchers import DOCUMENT_ENDINGS
 from patchbay.client.addresses.mistakes import is_command_line, write_command_line
 from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.layouts import Profile
@@ -265,7 +266,7 @@ def _check_path(name: str, path: Path, settings: Settings) -> None:
 
 def _check_document(name: str, path: Path) -> None:
     """Check that a path is not the document of an HTTP API. Raises ConfigError with the command to use."""
-    if not path.is_file() or path.suffix.lower() not in (".json", ".yaml", ".yml"):
+    if not path.is_file() or path.suffix.lower() not in DOCUMENT_ENDINGS:
         return
     with path.open("rb") as file:
         is_document = _VERSION_OF_API.search(file.read(MAX_SNIFFED_BYTES)) is not None

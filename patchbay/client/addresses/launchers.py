@@ -24,6 +24,9 @@ from patchbay.client.addresses.query import Pair, decode_percent
 from patchbay.client.addresses.sign_in import SIGN_IN_KEYS, WAY, SignInError, SignInFields, make_sign_in_fields
 from patchbay.client.addresses.targets import ANY_ISSUER, AddressError, Http, Stdio, Target, Transport
 
+DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
+"""Endings of the files in which an API is described."""
+
 API_DOCUMENT_PATH = re.compile(
     r"(?i)(^|[/.-])(openapi|swagger)(\.(json|ya?ml))$|[/.-](openapi|swagger)[^/]*\.(json|ya?ml)$"
 )

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
-from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH, DOCUMENT_ENDINGS
 from patchbay.client.addresses.targets import mask_url
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, get_origin
 from patchbay.client.openapi.operations import Api, DocumentError
@@ -233,7 +233,7 @@ def fetch_api(url: str, client: ApiClient) -> tuple[Api, str]:
 def _names_document(url: str) -> bool:
     """Whether a URL is that of a document: another one is not taken in its place when it cannot be read."""
     path = url.partition("?")[0].partition("#")[0]
-    return API_DOCUMENT_PATH.search(path) is not None or path.lower().endswith((".json", ".yaml", ".yml"))
+    return API_DOCUMENT_PATH.search(path) is not None or path.lower().endswith(DOCUMENT_ENDINGS)
 
 
 def _list_usual_urls(url: str) -> list[str]:

@@ -82,13 +82,13 @@ def folder_of(root: str) -> Path:
 
 def _name_missing_folder(event: Event, root: str) -> Event:
     """Return an event of a list or a search, with a sentence when the folder is not there."""
+    if not isinstance(event, Data):
+        return event
     try:
         is_there = folder_of(root).is_dir()
     except OSError:
         is_there = False
-    if is_there or not isinstance(event, Data):
-        return event
-    return replace(event, text=f"{event.text} {NO_FOLDER}")
+    return event if is_there else replace(event, text=f"{event.text} {NO_FOLDER}")
 
 
 def _announce_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:

@@ -43,7 +43,7 @@ from tests.waiting import BOUND, until
 
 pytestmark = [pytest.mark.node, pytest.mark.process]
 
-CALLS = int(os.environ.get("PATCHBAY_CREDENTIAL_CALLS", "120"))
+CALLS = int(os.environ.get("PATCHBAY_CREDENTIAL_CALLS", "300"))
 THREADS = 8
 ENDED = "the hub ended this call: your account at tool was disconnected or replaced while it ran"
 """How the answer to a call begins that the hub ended."""
